@@ -70,7 +70,7 @@ func checkBatch(b batch.Batch, maxBody int, signatures bool) error {
 
 // checkIDs requires that the header's list has exactly the ids of the transactions, in their
 // order: at least one, and none twice. It returns the ids.
-func (d decoded) checkIDs() (map[string]struct{}, error) {
+func (d decodedBatch) checkIDs() (map[string]struct{}, error) {
 	txs, ids := d.batch.GetTransactions(), d.header.GetTransactionIds()
 	if len(txs) == 0 {
 		return nil, &batch.InputError{Field: "transactions", Want: "at least one"}
@@ -94,7 +94,7 @@ func (d decoded) checkIDs() (map[string]struct{}, error) {
 	return seen, nil
 }
 
-func (d decoded) checkBatchHeader(signatures bool) error {
+func (d decodedBatch) checkBatchHeader(signatures bool) error {
 	key, err := parsePublicKey(d.header.GetSignerPublicKey())
 	if err != nil {
 		return inField("header.", err)
@@ -105,7 +105,7 @@ func (d decoded) checkBatchHeader(signatures bool) error {
 	return inField("", verify(key, d.batch.GetHeader(), d.batch.GetHeaderSignature()))
 }
 
-func (d decoded) checkTransaction(i int, ids map[string]struct{}, signatures bool) error {
+func (d decodedBatch) checkTransaction(i int, ids map[string]struct{}, signatures bool) error {
 	t, h := d.batch.GetTransactions()[i], d.txHeaders[i]
 	at := fmt.Sprintf("transactions[%d].", i)
 	if got, want := h.GetBatcherPublicKey(), d.header.GetSignerPublicKey(); got != want {
@@ -152,7 +152,7 @@ func checkDependencies(at string, h *pb.TransactionHeader, ids map[string]struct
 
 // checkFields compares the caller's fields with the payload. The footprint decides which batches
 // may overtake, so a wrong one would break the order.
-func (d decoded) checkFields(b batch.Batch) error {
+func (d decodedBatch) checkFields(b batch.Batch) error {
 	if got, want := b.SignerPublicKey, d.header.GetSignerPublicKey(); got != "" && got != want {
 		return &batch.InputError{Field: "SignerPublicKey", Value: batch.Excerpt(got, 80), Want: want + " as in the payload, or empty"}
 	}

@@ -20,17 +20,17 @@ func unknownField(b []byte) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, 99, protowire.BytesType), "from the future")
 }
 
-func cut(b []byte) []byte { return b[:len(b)-1] }
+func withoutLastByte(b []byte) []byte { return b[:len(b)-1] }
 
 func TestCheckAccepts(t *testing.T) {
-	for name, f := range map[string]forgery{
+	for name, f := range map[string]batchChanges{
 		"plain":                       {},
-		"unknown fields everywhere":   {rawTx: unknownField, raw: unknownField, bytes: unknownField},
-		"dependency on another batch": {tx: func(h *pb.TransactionHeader) { h.Dependencies = []string{vectorTx} }},
-		"the whole state":             {tx: func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = []string{""}, []string{""} }},
-		"no addresses":                {tx: func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = nil, nil }},
-		"traced":                      {batch: func(b *pb.Batch) { b.Trace = true }},
-		"fields as in the payload": {fields: func(b *batch.Batch) {
+		"unknown fields everywhere":   {changeTxHeaderBytes: unknownField, changeBatchHeaderBytes: unknownField, changePayload: unknownField},
+		"dependency on another batch": {changeTxHeader: func(h *pb.TransactionHeader) { h.Dependencies = []string{vectorTx} }},
+		"the whole state":             {changeTxHeader: func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = []string{""}, []string{""} }},
+		"no addresses":                {changeTxHeader: func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = nil, nil }},
+		"traced":                      {changeBatch: func(b *pb.Batch) { b.Trace = true }},
+		"fields as in the payload": {changeFields: func(b *batch.Batch) {
 			p, err := sawtooth.Parse(b.Payload, "")
 			if err != nil {
 				panic(err)
@@ -38,7 +38,7 @@ func TestCheckAccepts(t *testing.T) {
 			*b = p
 			slices.Reverse(b.Footprint.Reads) // the order in a set does not matter
 		}},
-		"some of the fields": {fields: func(b *batch.Batch) {
+		"some of the fields": {changeFields: func(b *batch.Batch) {
 			p, err := sawtooth.Parse(b.Payload, "")
 			if err != nil {
 				panic(err)
@@ -47,19 +47,19 @@ func TestCheckAccepts(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, sawtooth.Check(f.make(t)))
+			require.NoError(t, sawtooth.Check(f.makeBatch(t)))
 		})
 	}
 }
 
 func TestCheckRefuses(t *testing.T) {
 	upper := func(s string) string { return strings.ToUpper(s) }
-	tx := func(f func(*pb.TransactionHeader)) forgery { return forgery{tx: f} }
-	input := func(a string) forgery {
+	tx := func(f func(*pb.TransactionHeader)) batchChanges { return batchChanges{changeTxHeader: f} }
+	input := func(a string) batchChanges {
 		return tx(func(h *pb.TransactionHeader) { h.Inputs = []string{"1cf126", a} })
 	}
-	parsed := func(f func(*batch.Batch)) forgery {
-		return forgery{fields: func(b *batch.Batch) {
+	parsed := func(f func(*batch.Batch)) batchChanges {
+		return batchChanges{changeFields: func(b *batch.Batch) {
 			p, err := sawtooth.Parse(b.Payload, "")
 			if err != nil {
 				panic(err)
@@ -69,63 +69,63 @@ func TestCheckRefuses(t *testing.T) {
 		}}
 	}
 	for name, c := range map[string]struct {
-		forgery
+		batchChanges
 		field string
 	}{
 		// The rules of docs/ledgers/sawtooth.md#messages
-		"no id":                 {forgery{fields: func(b *batch.Batch) { b.ID = "" }}, "ID"},
-		"id in upper case":      {forgery{fields: func(b *batch.Batch) { b.ID = batch.ID(upper(string(b.ID))) }}, "ID"},
-		"short id":              {forgery{fields: func(b *batch.Batch) { b.ID = b.ID[:126] }}, "ID"},
-		"another id":            {forgery{fields: func(b *batch.Batch) { b.ID = vectorTx }}, "header_signature"},
-		"no payload":            {forgery{bytes: func([]byte) []byte { return nil }}, "Payload"},
-		"payload cut off":       {forgery{bytes: cut}, "Payload"},
-		"payload of noise":      {forgery{bytes: func([]byte) []byte { return []byte("\xff\xff\xff\xff") }}, "Payload"},
-		"a list, not a batch":   {forgery{bytes: func(b []byte) []byte { return list(b) }}, "header"},
-		"batch header cut off":  {forgery{raw: cut}, "header"},
-		"batch header is noise": {forgery{raw: func([]byte) []byte { return []byte{0xff} }}, "header"},
-		"header no UTF-8":       {forgery{rawTx: func(b []byte) []byte { return protowire.AppendString(protowire.AppendTag(b, 6, 2), "\xff") }}, "transactions[0].header"},
-		"tx header cut off":     {forgery{rawTx: cut}, "transactions[0].header"},
-		"thousands of empty transactions": {forgery{bytes: func(b []byte) []byte {
+		"no id":                 {batchChanges{changeFields: func(b *batch.Batch) { b.ID = "" }}, "ID"},
+		"id in upper case":      {batchChanges{changeFields: func(b *batch.Batch) { b.ID = batch.ID(upper(string(b.ID))) }}, "ID"},
+		"short id":              {batchChanges{changeFields: func(b *batch.Batch) { b.ID = b.ID[:126] }}, "ID"},
+		"another id":            {batchChanges{changeFields: func(b *batch.Batch) { b.ID = vectorTx }}, "header_signature"},
+		"no payload":            {batchChanges{changePayload: func([]byte) []byte { return nil }}, "Payload"},
+		"payload cut off":       {batchChanges{changePayload: withoutLastByte}, "Payload"},
+		"payload of noise":      {batchChanges{changePayload: func([]byte) []byte { return []byte("\xff\xff\xff\xff") }}, "Payload"},
+		"a list, not a batch":   {batchChanges{changePayload: func(b []byte) []byte { return batchList(b) }}, "header"},
+		"batch header cut off":  {batchChanges{changeBatchHeaderBytes: withoutLastByte}, "header"},
+		"batch header is noise": {batchChanges{changeBatchHeaderBytes: func([]byte) []byte { return []byte{0xff} }}, "header"},
+		"header no UTF-8":       {batchChanges{changeTxHeaderBytes: func(b []byte) []byte { return protowire.AppendString(protowire.AppendTag(b, 6, 2), "\xff") }}, "transactions[0].header"},
+		"tx header cut off":     {batchChanges{changeTxHeaderBytes: withoutLastByte}, "transactions[0].header"},
+		"thousands of empty transactions": {batchChanges{changePayload: func(b []byte) []byte {
 			for range 5000 {
 				b = append(b, 0x1a, 0)
 			}
 			return b
 		}}, "transactions"},
-		"no transactions": {forgery{
-			header: func(h *pb.BatchHeader) { h.TransactionIds = nil },
-			batch:  func(b *pb.Batch) { b.Transactions = nil },
+		"no transactions": {batchChanges{
+			changeBatchHeader: func(h *pb.BatchHeader) { h.TransactionIds = nil },
+			changeBatch:       func(b *pb.Batch) { b.Transactions = nil },
 		}, "transactions"},
-		"an id too few":      {forgery{header: func(h *pb.BatchHeader) { h.TransactionIds = h.TransactionIds[:1] }}, "header.transaction_ids"},
-		"a transaction less": {forgery{batch: func(b *pb.Batch) { b.Transactions = b.Transactions[:1] }}, "header.transaction_ids"},
-		"another order":      {forgery{header: func(h *pb.BatchHeader) { slices.Reverse(h.TransactionIds) }}, "transactions[0].header_signature"},
-		"twice the same":     {forgery{txs: func(t []*pb.Transaction) { t[1] = t[0] }}, "transactions[1].header_signature"},
-		"tx id upper case":   {forgery{txs: func(t []*pb.Transaction) { t[0].HeaderSignature = upper(t[0].HeaderSignature) }}, "transactions[0].header_signature"},
-		"ids differ in case": {forgery{header: func(h *pb.BatchHeader) { h.TransactionIds[0] = upper(h.TransactionIds[0]) }}, "transactions[0].header_signature"},
-		"another batcher":    {tx(func(h *pb.TransactionHeader) { h.BatcherPublicKey = pub2 }), "transactions[0].header.batcher_public_key"},
-		"batcher upper case": {tx(func(h *pb.TransactionHeader) { h.BatcherPublicKey = upper(pub1) }), "transactions[0].header.batcher_public_key"},
+		"an id too few":      {batchChanges{changeBatchHeader: func(h *pb.BatchHeader) { h.TransactionIds = h.TransactionIds[:1] }}, "header.transaction_ids"},
+		"a transaction less": {batchChanges{changeBatch: func(b *pb.Batch) { b.Transactions = b.Transactions[:1] }}, "header.transaction_ids"},
+		"another order":      {batchChanges{changeBatchHeader: func(h *pb.BatchHeader) { slices.Reverse(h.TransactionIds) }}, "transactions[0].header_signature"},
+		"twice the same":     {batchChanges{changeTxs: func(t []*pb.Transaction) { t[1] = t[0] }}, "transactions[1].header_signature"},
+		"tx id upper case":   {batchChanges{changeTxs: func(t []*pb.Transaction) { t[0].HeaderSignature = upper(t[0].HeaderSignature) }}, "transactions[0].header_signature"},
+		"ids differ in case": {batchChanges{changeBatchHeader: func(h *pb.BatchHeader) { h.TransactionIds[0] = upper(h.TransactionIds[0]) }}, "transactions[0].header_signature"},
+		"another batcher":    {tx(func(h *pb.TransactionHeader) { h.BatcherPublicKey = publicKey2 }), "transactions[0].header.batcher_public_key"},
+		"batcher upper case": {tx(func(h *pb.TransactionHeader) { h.BatcherPublicKey = upper(publicKey1) }), "transactions[0].header.batcher_public_key"},
 		"wrong digest":       {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = strings.Repeat("0", 128) }), "transactions[0].header.payload_sha512"},
 		"digest upper case":  {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = upper(h.PayloadSha512) }), "transactions[0].header.payload_sha512"},
 		"no digest":          {tx(func(h *pb.TransactionHeader) { h.PayloadSha512 = "" }), "transactions[0].header.payload_sha512"},
-		"payload changed":    {forgery{batch: func(b *pb.Batch) { b.Transactions[0].Payload = []byte("x") }}, "transactions[0].header.payload_sha512"},
+		"payload changed":    {batchChanges{changeBatch: func(b *pb.Batch) { b.Transactions[0].Payload = []byte("x") }}, "transactions[0].header.payload_sha512"},
 
 		// The rules of docs/ledgers/sawtooth.md#signatures
-		"batch key upper case": {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = upper(pub1) }}, "header.signer_public_key"},
-		"batch key off curve":  {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "02" + strings.Repeat("f", 64) }}, "header.signer_public_key"},
-		"batch key empty":      {forgery{header: func(h *pb.BatchHeader) { h.SignerPublicKey = "" }}, "header.signer_public_key"},
-		"tx key upper case":    {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = upper(pub1) }), "transactions[0].header.signer_public_key"},
-		"tx key off curve":     {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = "05" + pub1[2:] }), "transactions[0].header.signer_public_key"},
-		"tx key too long":      {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = pub1 + "00" }), "transactions[0].header.signer_public_key"},
-		"tx of another key":    {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = pub2 }), "transactions[0].header_signature"},
-		"high S":               {forgery{sign: func(s string) string { return highS(t, s) }}, "header_signature"},
-		"high S inside":        {forgery{txs: func(x []*pb.Transaction) { x[1].HeaderSignature = highS(t, x[1].HeaderSignature) }}, "transactions[1].header_signature"},
-		"header changed":       {forgery{batch: func(b *pb.Batch) { b.Header = unknownField(b.Header) }}, "header_signature"},
-		"tx header changed": {forgery{batch: func(b *pb.Batch) {
+		"batch key upper case": {batchChanges{changeBatchHeader: func(h *pb.BatchHeader) { h.SignerPublicKey = upper(publicKey1) }}, "header.signer_public_key"},
+		"batch key off curve":  {batchChanges{changeBatchHeader: func(h *pb.BatchHeader) { h.SignerPublicKey = "02" + strings.Repeat("f", 64) }}, "header.signer_public_key"},
+		"batch key empty":      {batchChanges{changeBatchHeader: func(h *pb.BatchHeader) { h.SignerPublicKey = "" }}, "header.signer_public_key"},
+		"tx key upper case":    {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = upper(publicKey1) }), "transactions[0].header.signer_public_key"},
+		"tx key off curve":     {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = "05" + publicKey1[2:] }), "transactions[0].header.signer_public_key"},
+		"tx key too long":      {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = publicKey1 + "00" }), "transactions[0].header.signer_public_key"},
+		"tx of another key":    {tx(func(h *pb.TransactionHeader) { h.SignerPublicKey = publicKey2 }), "transactions[0].header_signature"},
+		"high S":               {batchChanges{changeSignature: func(s string) string { return highS(t, s) }}, "header_signature"},
+		"high S inside":        {batchChanges{changeTxs: func(x []*pb.Transaction) { x[1].HeaderSignature = highS(t, x[1].HeaderSignature) }}, "transactions[1].header_signature"},
+		"header changed":       {batchChanges{changeBatch: func(b *pb.Batch) { b.Header = unknownField(b.Header) }}, "header_signature"},
+		"tx header changed": {batchChanges{changeBatch: func(b *pb.Batch) {
 			b.Transactions[1].Header = unknownField(b.Transactions[1].Header)
 		}}, "transactions[1].header_signature"},
-		"zero signature": {forgery{sign: func(string) string { return strings.Repeat("0", 128) }, txs: func(x []*pb.Transaction) {
+		"zero signature": {batchChanges{changeSignature: func(string) string { return strings.Repeat("0", 128) }, changeTxs: func(x []*pb.Transaction) {
 			x[1].HeaderSignature = strings.Repeat("1", 128)
 		}}, "header_signature"},
-		"r beyond the order": {forgery{txs: func(x []*pb.Transaction) {
+		"r beyond the order": {batchChanges{changeTxs: func(x []*pb.Transaction) {
 			x[0].HeaderSignature = strings.Repeat("f", 64) + x[0].HeaderSignature[64:]
 		}}, "transactions[0].header_signature"},
 
@@ -141,23 +141,23 @@ func TestCheckRefuses(t *testing.T) {
 		"malformed dependency": {tx(func(h *pb.TransactionHeader) { h.Dependencies = []string{upper(vectorTx)} }), "transactions[0].header.dependencies[0]"},
 
 		// The rules of docs/ledgers/sawtooth.md#requests-and-limits
-		"too large": {forgery{bytes: func(b []byte) []byte { return append(b, make([]byte, sawtooth.DefaultMaxBody-len(b)-5)...) }}, "Payload"},
+		"too large": {batchChanges{changePayload: func(b []byte) []byte { return append(b, make([]byte, sawtooth.DefaultMaxBody-len(b)-5)...) }}, "Payload"},
 
 		// The fields of batch.Batch besides the payload
-		"other signer":        {parsed(func(b *batch.Batch) { b.SignerPublicKey = pub2 }), "SignerPublicKey"},
+		"other signer":        {parsed(func(b *batch.Batch) { b.SignerPublicKey = publicKey2 }), "SignerPublicKey"},
 		"trace":               {parsed(func(b *batch.Batch) { b.Trace = true }), "Trace"},
 		"fewer transactions":  {parsed(func(b *batch.Batch) { b.Transactions = b.Transactions[:1] }), "Transactions"},
 		"other order":         {parsed(func(b *batch.Batch) { slices.Reverse(b.Transactions) }), "Transactions[0].ID"},
 		"transaction id gone": {parsed(func(b *batch.Batch) { b.Transactions[1].ID = "" }), "Transactions[1].ID"},
 		"other family":        {parsed(func(b *batch.Batch) { b.Transactions[1].FamilyName = "x" }), "Transactions[1].FamilyName"},
 		"other version":       {parsed(func(b *batch.Batch) { b.Transactions[1].FamilyVersion = "x" }), "Transactions[1].FamilyVersion"},
-		"other tx signer":     {parsed(func(b *batch.Batch) { b.Transactions[1].SignerPublicKey = pub2 }), "Transactions[1].SignerPublicKey"},
+		"other tx signer":     {parsed(func(b *batch.Batch) { b.Transactions[1].SignerPublicKey = publicKey2 }), "Transactions[1].SignerPublicKey"},
 		"reads missing":       {parsed(func(b *batch.Batch) { b.Footprint.Reads = nil }), "Footprint"},
 		"marks missing":       {parsed(func(b *batch.Batch) { b.Footprint.Writes = b.Footprint.Writes[:1] }), "Footprint"},
 		"writes missing":      {parsed(func(b *batch.Batch) { b.Footprint.Writes = nil }), "Footprint"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := sawtooth.Check(c.make(t))
+			err := sawtooth.Check(c.makeBatch(t))
 			var in *batch.InputError
 			require.ErrorAs(t, err, &in)
 			assert.Equal(t, c.field, in.Field)
@@ -170,7 +170,7 @@ func TestCheckRefuses(t *testing.T) {
 // Check refuses a dependency on a transaction of the same batch. The dependency needs the first
 // transaction's id, so the second one is made after it.
 func TestCheckRefusesDependencyInside(t *testing.T) {
-	key := mustKey(t, key1)
+	key := mustKey(t, privateKey1)
 	first, err := vectorTransaction().Sign(key, "")
 	require.NoError(t, err)
 	second := vectorTransaction()
@@ -190,8 +190,8 @@ func TestCheckRefusesDependencyInside(t *testing.T) {
 // (docs/ledgers/sawtooth.md#requests-and-limits). The body is the payload with the frame of a
 // BatchList.
 func TestSizeLimitIsExact(t *testing.T) {
-	b := vector(t)
-	body := len(list(b.Payload))
+	b := vectorBatchOf(t)
+	body := len(batchList(b.Payload))
 	for limit, ok := range map[int]bool{body + 1: true, body: false} {
 		c, err := sawtooth.New("http://127.0.0.1:1", &sawtooth.Options{MaxBody: limit})
 		require.NoError(t, err)
@@ -207,10 +207,10 @@ func TestSizeLimitIsExact(t *testing.T) {
 }
 
 func TestSplitBatchListKeepsBytes(t *testing.T) {
-	odd := forgery{raw: unknownField, rawTx: unknownField, bytes: unknownField}.make(t)
-	a := vector(t)
+	odd := batchChanges{changeBatchHeaderBytes: unknownField, changeTxHeaderBytes: unknownField, changePayload: unknownField}.makeBatch(t)
+	a := vectorBatchOf(t)
 	// Other fields of the list are ignored.
-	raw := append(unknownField(list(a.Payload)), list(odd.Payload)...)
+	raw := append(unknownField(batchList(a.Payload)), batchList(odd.Payload)...)
 	got, err := sawtooth.SplitBatchList(raw, "s")
 	require.NoError(t, err)
 	require.Len(t, got, 2)
@@ -224,7 +224,7 @@ func TestSplitBatchListKeepsBytes(t *testing.T) {
 	assert.Equal(t, len(got[0].Payload), cap(got[0].Payload), "an append must not write into the next batch")
 
 	for name, bad := range map[string][]byte{
-		"empty": nil, "noise": []byte("\xff\xff"), "cut off": cut(raw), "an empty batch": list(nil),
+		"empty": nil, "noise": []byte("\xff\xff"), "cut off": withoutLastByte(raw), "an empty batch": batchList(nil),
 		"only unknown fields": unknownField(nil), "a batch without its frame": a.Payload,
 	} {
 		_, err := sawtooth.SplitBatchList(bad, "")
@@ -232,20 +232,20 @@ func TestSplitBatchListKeepsBytes(t *testing.T) {
 	}
 }
 
-type foreignSigner struct {
+type oddSigner struct {
 	*sawtooth.PrivateKey
-	change func(string) string
-	err    error
+	changeSignature func(string) string
+	err             error
 }
 
-func (f foreignSigner) Sign(m []byte) (string, error) {
+func (f oddSigner) Sign(m []byte) (string, error) {
 	s, _ := f.PrivateKey.Sign(m)
-	return f.change(s), f.err
+	return f.changeSignature(s), f.err
 }
 
 func TestForeignSigner(t *testing.T) {
-	key := mustKey(t, key1)
-	hsm := func(change func(string) string, err error) sawtooth.Signer { return foreignSigner{key, change, err} }
+	key := mustKey(t, privateKey1)
+	hsm := func(change func(string) string, err error) sawtooth.Signer { return oddSigner{key, change, err} }
 
 	b, err := sawtooth.Build(hsm(func(s string) string { return s }, nil), "", vectorTransaction())
 	require.NoError(t, err)
@@ -256,7 +256,7 @@ func TestForeignSigner(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	for _, change := range []func(string) string{
 		func(s string) string { return highS(t, s) }, strings.ToUpper,
-		func(string) string { return "" }, func(s string) string { return s + "00" }, func(string) string { return sigTest },
+		func(string) string { return "" }, func(s string) string { return s + "00" }, func(string) string { return testSignature1 },
 	} {
 		_, err = sawtooth.Build(hsm(change, nil), "", vectorTransaction())
 		require.ErrorIs(t, err, batch.ErrInvalidInput)
@@ -264,7 +264,7 @@ func TestForeignSigner(t *testing.T) {
 }
 
 func TestBuildRefuses(t *testing.T) {
-	key := mustKey(t, key1)
+	key := mustKey(t, privateKey1)
 	for field, change := range map[string]func(*sawtooth.Transaction){
 		"FamilyName":      func(x *sawtooth.Transaction) { x.FamilyName = "" },
 		"FamilyVersion":   func(x *sawtooth.Transaction) { x.FamilyVersion = "\xff" },
@@ -288,22 +288,22 @@ func TestBuildRefuses(t *testing.T) {
 
 // In a usual set-up a client signs its transaction for a batcher, who puts it into a batch.
 func TestTransactionsOfOthers(t *testing.T) {
-	client, batcher := mustKey(t, key2), mustKey(t, key1)
+	client, batcher := mustKey(t, privateKey2), mustKey(t, privateKey1)
 	tx, err := vectorTransaction().Sign(client, batcher.PublicKey())
 	require.NoError(t, err)
 	b, err := sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{tx}, &sawtooth.BatchOptions{Trace: true})
 	require.NoError(t, err)
 	require.NoError(t, sawtooth.Check(b))
 	assert.True(t, b.Trace)
-	assert.Equal(t, pub1, b.SignerPublicKey)
-	assert.Equal(t, pub2, b.Transactions[0].SignerPublicKey)
+	assert.Equal(t, publicKey1, b.SignerPublicKey)
+	assert.Equal(t, publicKey2, b.Transactions[0].SignerPublicKey)
 
 	own, err := vectorTransaction().Sign(client, "")
 	require.NoError(t, err)
 	_, err = sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{own}, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput, "meant for another batcher")
 	forged := tx
-	forged.ID = sigTest
+	forged.ID = testSignature1
 	_, err = sawtooth.NewBatch(batcher, "", []sawtooth.SignedTransaction{forged}, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput, "a signature over something else")
 	tx.Payload = []byte("swapped")

@@ -20,22 +20,22 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// crashing is a node that is killed and started again, with the last batch that it was asked
+// crashingNode is a node that is killed and started again, with the last batch that it was asked
 // about.
-type crashing struct {
+type crashingNode struct {
 	node *sawtoothtest.Node
 
-	mu       sync.Mutex
-	id       batch.ID
-	answered time.Time // the first answer since the last start
-	posted   time.Time // the last POST
-	posts    int
+	mu           sync.Mutex
+	lastID       batch.ID
+	lastAnswerAt time.Time // the first answer since the last start
+	lastPostAt   time.Time // the last POST
+	postCount    int
 }
 
-// newCrashing returns a node that makes its first block after the time block, when all crashes are
-// over, and reports an accepted batch as PENDING after the time publish.
-func newCrashing(t *testing.T, block, publish time.Duration) *crashing {
-	c := &crashing{}
+// newCrashingNode returns a node that makes its first block after the time block, when all crashes
+// are over, and reports an accepted batch as PENDING after the time publish.
+func newCrashingNode(t *testing.T, block, publish time.Duration) *crashingNode {
+	c := &crashingNode{}
 	var err error
 	c.node, err = sawtoothtest.Listen(&sawtoothtest.Options{
 		InMemory: true, BlockInterval: block, PublishDelay: publish, StartTime: 650 * time.Millisecond,
@@ -43,11 +43,11 @@ func newCrashing(t *testing.T, block, publish time.Duration) *crashing {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			switch {
-			case !slices.Contains(p.Batches, c.id):
+			case !slices.Contains(p.Batches, c.lastID):
 			case p.Operation == sawtoothtest.OpSubmit:
-				c.posted, c.posts = time.Now(), c.posts+1
-			case p.Operation == sawtoothtest.OpStatuses && c.answered.IsZero():
-				c.answered = time.Now()
+				c.lastPostAt, c.postCount = time.Now(), c.postCount+1
+			case p.Operation == sawtoothtest.OpStatuses && c.lastAnswerAt.IsZero():
+				c.lastAnswerAt = time.Now()
 			}
 			return sawtoothtest.Fault{}
 		}},
@@ -57,27 +57,27 @@ func newCrashing(t *testing.T, block, publish time.Duration) *crashing {
 	return c
 }
 
-// crash kills the node, and starts it again after the time down.
-func (c *crashing) crash(t *testing.T, down time.Duration) {
+// killAndRestart kills the node, and starts it again after the time down.
+func (c *crashingNode) killAndRestart(t *testing.T, down time.Duration) {
 	c.node.Stop()
 	c.node.Restart()
 	time.Sleep(down)
 	c.mu.Lock()
-	c.answered = time.Time{}
+	c.lastAnswerAt = time.Time{}
 	c.mu.Unlock()
 	require.NoError(t, c.node.Resume())
 }
 
-func (c *crashing) times() (answered, posted time.Time, posts int) {
+func (c *crashingNode) lastTimes() (answered, posted time.Time, posts int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.answered, c.posted, c.posts
+	return c.lastAnswerAt, c.lastPostAt, c.postCount
 }
 
-// until waits until the batch was posted posts times.
-func (c *crashing) until(t *testing.T, posts int) {
+// waitForPosts waits until the batch was posted posts times.
+func (c *crashingNode) waitForPosts(t *testing.T, posts int) {
 	for range 3600 {
-		if _, _, n := c.times(); n >= posts {
+		if _, _, n := c.lastTimes(); n >= posts {
 			return
 		}
 		time.Sleep(time.Second)
@@ -85,13 +85,13 @@ func (c *crashing) until(t *testing.T, posts int) {
 	t.Fatalf("it was not posted %d times", posts)
 }
 
-// start runs a Runner on the node, and adds the batches.
-func (c *crashing) start(t *testing.T, st store.Store, o *sawtooth.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
-	return c.startWith(t, st, o, nil, batches)
+// startRunner runs a Runner on the node, and adds the batches.
+func (c *crashingNode) startRunner(t *testing.T, st store.Store, o *sawtooth.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
+	return c.startRunnerWith(t, st, o, nil, batches)
 }
 
-// startWith is start with options of the Runner.
-func (c *crashing) startWith(t *testing.T, st store.Store, o *sawtooth.Options, options *dltbatch.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
+// startRunnerWith is start with options of the Runner.
+func (c *crashingNode) startRunnerWith(t *testing.T, st store.Store, o *sawtooth.Options, options *dltbatch.Options, batches []batch.Batch) (r *dltbatch.Runner, stop func()) {
 	o.Client = c.node.Client()
 	r, err := dltbatch.New(st, newClient(t, "http://node", o), options)
 	require.NoError(t, err)
@@ -102,9 +102,9 @@ func (c *crashing) startWith(t *testing.T, st store.Store, o *sawtooth.Options, 
 	return r, func() { cancel(); require.NoError(t, <-done) }
 }
 
-func lane(t *testing.T, names ...string) (all []batch.Batch) {
+func laneOfBatches(t *testing.T, names ...string) (all []batch.Batch) {
 	for _, name := range names {
-		all = append(all, setting(t, name))
+		all = append(all, settingBatch(t, name))
 	}
 	return all
 }
@@ -116,25 +116,25 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				all := lane(t, "a", "b", "c")
-				c := newCrashing(t, 20*time.Minute, time.Second)
-				c.id = all[0].ID
-				r, stop := c.start(t, memory.New(), &o, all)
-				var worst time.Duration
+				all := laneOfBatches(t, "a", "b", "c")
+				c := newCrashingNode(t, 20*time.Minute, time.Second)
+				c.lastID = all[0].ID
+				r, stop := c.startRunner(t, memory.New(), &o, all)
+				var longest time.Duration
 				for n := range 10 {
-					c.until(t, n+1)
+					c.waitForPosts(t, n+1)
 					time.Sleep([]time.Duration{3 * time.Second, 20 * time.Second, 90 * time.Second}[n%3])
-					c.crash(t, []time.Duration{time.Second, 40 * time.Second}[n%2])
-					c.until(t, n+2)
-					answered, posted, _ := c.times()
-					worst = max(worst, posted.Sub(answered))
+					c.killAndRestart(t, []time.Duration{time.Second, 40 * time.Second}[n%2])
+					c.waitForPosts(t, n+2)
+					answered, posted, _ := c.lastTimes()
+					longest = max(longest, posted.Sub(answered))
 				}
-				t.Logf("worst: sent again %s after the node's first answer", worst)
-				assert.LessOrEqual(t, worst, sawtooth.DefaultGrace+time.Second, "Grace and a poll")
+				t.Logf("worst: sent again %s after the node's first answer", longest)
+				assert.LessOrEqual(t, longest, sawtooth.DefaultGrace+time.Second, "Grace and a poll")
 				require.NoError(t, r.Idle(t.Context()))
 				stop()
 				assert.Equal(t, []batch.ID{all[0].ID, all[1].ID, all[2].ID}, c.node.Chain(), "in order, each once")
-				_, _, posts := c.times()
+				_, _, posts := c.lastTimes()
 				assert.Equal(t, 11, posts)
 			})
 		})
@@ -143,20 +143,20 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 
 // If no process has seen an attempt as PENDING, the node may still remember it: a batch that waits
 // for a dependency is UNKNOWN. The batch is then sent again only after ResendQuiet.
-func TestCrashesThatNobodySawThrough(t *testing.T) {
+func TestCrashesWithoutAPendingAnswerWaitForResendQuiet(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		all := lane(t, "a")
-		c := newCrashing(t, 45*time.Minute, 10*time.Second)
-		c.id = all[0].ID
-		r, stop := c.start(t, memory.New(), &sawtooth.Options{}, all)
+		all := laneOfBatches(t, "a")
+		c := newCrashingNode(t, 45*time.Minute, 10*time.Second)
+		c.lastID = all[0].ID
+		r, stop := c.startRunner(t, memory.New(), &sawtooth.Options{}, all)
 		for n := range 2 {
-			c.until(t, n+1)
-			_, before, _ := c.times()
+			c.waitForPosts(t, n+1)
+			_, before, _ := c.lastTimes()
 			time.Sleep(5 * time.Second) // the batch is not PENDING yet
-			c.crash(t, time.Second)
-			c.until(t, n+2)
-			_, after, _ := c.times()
+			c.killAndRestart(t, time.Second)
+			c.waitForPosts(t, n+2)
+			_, after, _ := c.lastTimes()
 			if n == 0 {
 				assert.Less(t, after.Sub(before), 2*sawtooth.DefaultGrace, "the first resend needs no proof")
 			} else {
@@ -172,20 +172,20 @@ func TestCrashesThatNobodySawThrough(t *testing.T) {
 // What one process has seen of a batch is known to the next process.
 func TestAnotherProcessKnowsWhatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := lane(t, "a")
-		c := newCrashing(t, 7*time.Minute, time.Second)
-		c.id = all[0].ID
+		all := laneOfBatches(t, "a")
+		c := newCrashingNode(t, 7*time.Minute, time.Second)
+		c.lastID = all[0].ID
 		st := memory.New()
 		for n := range 4 {
-			_, stop := c.start(t, st, &sawtooth.Options{}, all)
-			c.until(t, n+1)
+			_, stop := c.startRunner(t, st, &sawtooth.Options{}, all)
+			c.waitForPosts(t, n+1)
 			time.Sleep(5 * time.Second)
 			stop()
-			c.crash(t, time.Second)
+			c.killAndRestart(t, time.Second)
 		}
-		r, stop := c.start(t, st, &sawtooth.Options{}, all)
-		c.until(t, 5)
-		answered, posted, _ := c.times()
+		r, stop := c.startRunner(t, st, &sawtooth.Options{}, all)
+		c.waitForPosts(t, 5)
+		answered, posted, _ := c.lastTimes()
 		assert.LessOrEqual(t, posted.Sub(answered), sawtooth.DefaultGrace+time.Second)
 		require.NoError(t, r.Idle(t.Context()))
 		stop()
@@ -199,13 +199,13 @@ func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 	for name, o := range map[string]sawtooth.Options{"told of blocks": {}, "asked only": {NoEvents: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				all := lane(t, "a")
-				c := newCrashing(t, 10*time.Minute, -1)
-				c.id = all[0].ID
+				all := laneOfBatches(t, "a")
+				c := newCrashingNode(t, 10*time.Minute, -1)
+				c.lastID = all[0].ID
 				crashed := make(chan struct{})
 				var once sync.Once
-				r, stop := c.startWith(t, memory.New(), &o, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
-					if e.Key.ID == c.id && e.Kind == batch.EventState && e.State == batch.Pending && e.Attempt == 2 {
+				r, stop := c.startRunnerWith(t, memory.New(), &o, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
+					if e.Key.ID == c.lastID && e.Kind == batch.EventState && e.State == batch.Pending && e.Attempt == 2 {
 						once.Do(func() {
 							c.node.Stop()
 							c.node.Restart()
@@ -213,14 +213,14 @@ func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 						})
 					}
 				})}, all)
-				c.until(t, 1)
+				c.waitForPosts(t, 1)
 				time.Sleep(5 * time.Second)
-				c.crash(t, time.Second)
+				c.killAndRestart(t, time.Second)
 				<-crashed
-				_, before, _ := c.times()
+				_, before, _ := c.lastTimes()
 				require.NoError(t, c.node.Resume())
-				c.until(t, 3)
-				_, after, _ := c.times()
+				c.waitForPosts(t, 3)
+				_, after, _ := c.lastTimes()
 				assert.LessOrEqual(t, after.Sub(before), sawtooth.DefaultGrace+2*time.Second)
 				require.NoError(t, r.Idle(t.Context()))
 				stop()
@@ -235,22 +235,22 @@ func TestACrashAtTheAcceptanceOfAResend(t *testing.T) {
 func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		all := lane(t, "a", "b")
+		all := laneOfBatches(t, "a", "b")
 		all[1].Service = "another lane"
-		c := newCrashing(t, 45*time.Minute, 10*time.Second)
-		c.id = all[0].ID
-		r, stop := c.start(t, memory.New(), &sawtooth.Options{}, all[:1])
-		c.until(t, 1)
+		c := newCrashingNode(t, 45*time.Minute, 10*time.Second)
+		c.lastID = all[0].ID
+		r, stop := c.startRunner(t, memory.New(), &sawtooth.Options{}, all[:1])
+		c.waitForPosts(t, 1)
 		time.Sleep(5 * time.Second)
-		c.crash(t, time.Second)
+		c.killAndRestart(t, time.Second)
 		time.Sleep(30 * time.Second)
 		require.NoError(t, r.Add(t.Context(), all[1]))
-		c.until(t, 2)
-		_, before, _ := c.times()
+		c.waitForPosts(t, 2)
+		_, before, _ := c.lastTimes()
 		time.Sleep(5 * time.Second) // the other batch is PENDING, and the resend is not yet
-		c.crash(t, time.Second)
-		c.until(t, 3)
-		_, after, _ := c.times()
+		c.killAndRestart(t, time.Second)
+		c.waitForPosts(t, 3)
+		_, after, _ := c.lastTimes()
 		assert.LessOrEqual(t, after.Sub(before), sawtooth.DefaultGrace+2*time.Second)
 		require.NoError(t, r.Idle(t.Context()))
 		stop()
@@ -262,28 +262,28 @@ func TestOneBatchShowsForAllThatTheNodeWasStartedAnew(t *testing.T) {
 // that keeps running: the next process goes on with the wait of the one before.
 func TestRestartsOfTheProcessDelayNoResend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := lane(t, "a")
-		c := newCrashing(t, 7*time.Minute, time.Second)
-		c.id = all[0].ID
+		all := laneOfBatches(t, "a")
+		c := newCrashingNode(t, 7*time.Minute, time.Second)
+		c.lastID = all[0].ID
 		st := memory.New()
-		_, stop := c.start(t, st, &sawtooth.Options{}, all)
-		c.until(t, 1)
+		_, stop := c.startRunner(t, st, &sawtooth.Options{}, all)
+		c.waitForPosts(t, 1)
 		time.Sleep(5 * time.Second)
 		stop()
-		c.crash(t, time.Second)
-		_, before, _ := c.times()
+		c.killAndRestart(t, time.Second)
+		_, before, _ := c.lastTimes()
 		for range 20 {
-			if _, _, n := c.times(); n > 1 {
+			if _, _, n := c.lastTimes(); n > 1 {
 				break
 			}
-			_, stop := c.start(t, st, &sawtooth.Options{}, all)
+			_, stop := c.startRunner(t, st, &sawtooth.Options{}, all)
 			time.Sleep(30 * time.Second)
 			stop()
 		}
-		_, after, posts := c.times()
+		_, after, posts := c.lastTimes()
 		require.Equal(t, 2, posts)
 		assert.LessOrEqual(t, after.Sub(before), sawtooth.DefaultGrace+2*time.Second)
-		r, stop := c.start(t, st, &sawtooth.Options{}, all)
+		r, stop := c.startRunner(t, st, &sawtooth.Options{}, all)
 		require.NoError(t, r.Idle(t.Context()))
 		stop()
 		assert.Equal(t, []batch.ID{all[0].ID}, c.node.Chain())

@@ -32,7 +32,7 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()
-	var dead atomic.Bool
+	var isDead atomic.Bool
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var relays sync.WaitGroup
@@ -54,7 +54,7 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 					if err != nil {
 						return
 					}
-					if first && dead.Load() {
+					if first && isDead.Load() {
 						continue // the bytes are dropped
 					}
 					if _, err := to.Write(b[:n]); err != nil {
@@ -87,7 +87,7 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 		return c.Submit(ctx, batch.Attempt{Key: batch.Key{Service: "s", ID: batch.ID(fmt.Sprintf("%0128x", i))}, Number: 1, Payload: []byte("abc")})
 	}
 	require.NoError(t, post(0))
-	dead.Store(true)
+	isDead.Store(true)
 	require.Equal(t, batch.KindDoubt, dlt.Kind(post(1)))
 	for i := 2; ; i++ {
 		if err := post(i); err == nil {
@@ -100,7 +100,7 @@ func TestADeadConnectionIsLeft(t *testing.T) {
 // A node that reads the chain again after the loss of its disk does not know any batch. Its answer
 // is no evidence.
 func TestANodeThatIsBehindProvesNothing(t *testing.T) {
-	var has atomic.Bool // true if the node knows an earlier commit of the lane
+	var hasBatch atomic.Bool // true if the node knows an earlier commit of the lane
 	id, witness, never := fmt.Sprintf("%0128x", 1), fmt.Sprintf("%0128x", 2), fmt.Sprintf("%0128x", 3)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -108,7 +108,7 @@ func TestANodeThatIsBehindProvesNothing(t *testing.T) {
 		case "/batch_statuses":
 			_, _ = fmt.Fprintf(w, `{"data":[{"id":%q,"status":"UNKNOWN","invalid_transactions":[]}]}`, id)
 		case "/batches/" + witness:
-			if has.Load() {
+			if hasBatch.Load() {
 				_, _ = fmt.Fprintf(w, `{"data":{"header_signature":%q}}`, witness)
 				return
 			}
@@ -129,11 +129,11 @@ func TestANodeThatIsBehindProvesNothing(t *testing.T) {
 	got, err := c.Resolve(t.Context(), doubt)
 	require.Error(t, err)
 	require.Equal(t, dlt.CannotTell, got)
-	has.Store(true)
+	hasBatch.Store(true)
 	got, err = c.Resolve(t.Context(), doubt)
 	require.NoError(t, err)
 	require.Equal(t, dlt.NotCommitted, got)
-	has.Store(false)
+	hasBatch.Store(false)
 	doubt.Witnesses = nil // as for the first batch of a lane
 	got, err = c.Resolve(t.Context(), doubt)
 	require.NoError(t, err)

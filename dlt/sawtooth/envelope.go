@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// envelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
+// answerEnvelope is a node's error body: {"error": {"code": 30, "message": ..., "title": ...}}.
 // Only the code is stable (docs/ledgers/sawtooth.md#submitting).
-type envelope struct {
+type answerEnvelope struct {
 	bodyForm bodyForm
 	code     int // 0 if there is none
 	message  string
@@ -21,15 +21,15 @@ type envelope struct {
 
 // readEnvelope reads an error body. It never fails: an answer that cannot be read in time has no
 // code. cancel cancels the request.
-func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) envelope {
+func readEnvelope(h http.Header, body io.Reader, cancel context.CancelFunc) answerEnvelope {
 	b, _ := wire.ReadShortBody(body, cancel)
 	return parseEnvelope(h.Get("Content-Type"), b)
 }
 
-func parseEnvelope(contentType string, b []byte) envelope {
+func parseEnvelope(contentType string, b []byte) answerEnvelope {
 	media, _, _ := mime.ParseMediaType(contentType)
 	b = bytes.TrimSpace(b)
-	e := envelope{}
+	e := answerEnvelope{}
 	switch {
 	case media == "application/json", len(b) > 0 && b[0] == '{':
 		e.bodyForm = jsonForm

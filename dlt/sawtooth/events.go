@@ -46,7 +46,7 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 	}
 	s := &stream{
 		conn: conn, pingInterval: c.pingInterval,
-		live: make(chan struct{}, 1), changed: make(chan struct{}, 1), broken: make(chan error, 2),
+		opening: make(chan struct{}, 1), changes: make(chan struct{}, 1), failure: make(chan error, 2),
 	}
 	// The inner context ends a little after ctx, so that unsubscribe can be sent.
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -57,8 +57,8 @@ func (c *Client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 		cancel()
 		_ = conn.CloseNow() // the connection may have ended already
 	}()
-	wg.Go(func() { s.broken <- s.read(inner) })
-	wg.Go(func() { s.broken <- s.keepAlive(inner) })
+	wg.Go(func() { s.failure <- s.read(inner) })
+	wg.Go(func() { s.failure <- s.keepAlive(inner) })
 	if err := s.passEvents(ctx, yield); err != nil {
 		if e, ok := errors.AsType[*streamError](err); ok {
 			return &dlt.Error{Op: opEvents, Kind: dlt.ErrDoubt, Err: c.redactError(e.err)}
@@ -124,9 +124,9 @@ type stream struct {
 	pingInterval time.Duration
 
 	opened  sync.Once
-	live    chan struct{} // gets a note when the subscription works, or when something was missed
-	changed chan struct{} // gets a note when there is a new block
-	broken  chan error    // gets the error that ends the stream
+	opening chan struct{} // gets a note when the subscription works, or when something was missed
+	changes chan struct{} // gets a note when there is a new block
+	failure chan error    // gets the error that ends the stream
 }
 
 // streamError marks an error that did not come from yield.
@@ -135,7 +135,7 @@ type streamError struct{ err error }
 func (e *streamError) Error() string { return e.err.Error() }
 func (e *streamError) Unwrap() error { return e.err }
 
-func notify(c chan struct{}) {
+func wakeUp(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // there is a note already
@@ -143,7 +143,7 @@ func notify(c chan struct{}) {
 }
 
 // noteOpened notes that the subscription works, at the first block or the first pong.
-func (s *stream) noteOpened() { s.opened.Do(func() { notify(s.live) }) }
+func (s *stream) noteOpened() { s.opened.Do(func() { wakeUp(s.opening) }) }
 
 // passEvents turns the notes into events for yield, until ctx is done or the stream has ended.
 func (s *stream) passEvents(ctx context.Context, yield func(dlt.Event) error) error {
@@ -153,14 +153,14 @@ func (s *stream) passEvents(ctx context.Context, yield func(dlt.Event) error) er
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-s.broken:
+		case err := <-s.failure:
 			if ctx.Err() == nil {
 				return &streamError{err}
 			}
 			return nil // even if the stream broke at the same time
-		case <-s.live:
+		case <-s.opening:
 			e.Live = true
-			changed = s.changed
+			changed = s.changes
 		case <-changed:
 		}
 		if err := yield(e); err != nil {
@@ -203,7 +203,7 @@ func (s *stream) keepAlive(ctx context.Context) error {
 
 // read reads the node's messages, and leaves notes of them, until the socket ends.
 func (s *stream) read(ctx context.Context) error {
-	var chain blockChain
+	var chain lastBlock
 	for {
 		kind, text, err := s.conn.Read(ctx)
 		if err != nil {
@@ -216,31 +216,31 @@ func (s *stream) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if f.warning {
+		if f.isWarning {
 			continue // the next block shows whether a block was missed here
 		}
-		switch chain.add(f) {
+		switch chain.linkOf(f) {
 		case firstBlock:
 			s.noteOpened()
-			notify(s.changed)
+			wakeUp(s.changes)
 		case nextBlock:
-			notify(s.changed)
-		case gap:
-			notify(s.live)
+			wakeUp(s.changes)
+		case missingBlock:
+			wakeUp(s.opening)
 		case sameBlock:
 		}
 	}
 }
 
-// message is a node's message: a block, or a warning.
-type message struct {
-	id, previous string
-	warning      bool
+// eventMessage is a node's message: a block, or a warning.
+type eventMessage struct {
+	id, previousID string
+	isWarning      bool
 }
 
 // decodeMessage reads a message (docs/ledgers/sawtooth.md#events). It ignores fork_detected,
 // which compares numbers as text.
-func decodeMessage(text []byte) (message, error) {
+func decodeMessage(text []byte) (eventMessage, error) {
 	var doc struct {
 		BlockID  string `json:"block_id"`
 		Previous string `json:"previous_block_id"`
@@ -248,21 +248,21 @@ func decodeMessage(text []byte) (message, error) {
 		Error    string `json:"error"`
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
-		return message{}, err
+		return eventMessage{}, err
 	}
 	switch {
 	case doc.Error != "":
-		return message{}, errors.New("the node says: " + batch.Excerpt(doc.Error, maxText))
+		return eventMessage{}, errors.New("the node says: " + batch.Excerpt(doc.Error, maxText))
 	case doc.Warning != "":
-		return message{warning: true}, nil
+		return eventMessage{isWarning: true}, nil
 	case doc.BlockID == "":
-		return message{}, errors.New("the message is no event of a block")
+		return eventMessage{}, errors.New("the message is no event of a block")
 	}
-	return message{id: doc.BlockID, previous: doc.Previous}, nil
+	return eventMessage{id: doc.BlockID, previousID: doc.Previous}, nil
 }
 
-// blockChain remembers the id of the last block that was reported.
-type blockChain struct{ last string }
+// lastBlock remembers the id of the last block that was reported.
+type lastBlock struct{ id string }
 
 // blockLink is the relation of a block to the last one.
 type blockLink uint8
@@ -270,20 +270,20 @@ type blockLink uint8
 const (
 	firstBlock blockLink = iota
 	nextBlock
-	sameBlock // the same block was reported twice
-	gap       // blocks in between are missing, or a fork has begun
+	sameBlock    // the same block was reported twice
+	missingBlock // blocks in between are missing, or a fork has begun
 )
 
-func (c *blockChain) add(f message) blockLink {
-	last := c.last
-	c.last = f.id
+func (c *lastBlock) linkOf(f eventMessage) blockLink {
+	last := c.id
+	c.id = f.id
 	switch last {
 	case "":
 		return firstBlock
 	case f.id:
 		return sameBlock
-	case f.previous:
+	case f.previousID:
 		return nextBlock
 	}
-	return gap
+	return missingBlock
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// speaking returns a node whose websocket does what speak does, and then reads until the client
-// leaves. The channel gets each message that the node reads.
-func speaking(t *testing.T, speak func(ctx context.Context, c *websocket.Conn)) (*httptest.Server, <-chan string) {
+// startWebsocketNode returns a node whose websocket does what speak does, and then reads until the
+// client leaves. The channel gets each message that the node reads.
+func startWebsocketNode(t *testing.T, speak func(ctx context.Context, c *websocket.Conn)) (*httptest.Server, <-chan string) {
 	t.Helper()
 	heard := make(chan string, 100)
 	var served sync.WaitGroup
@@ -57,19 +57,20 @@ func speaking(t *testing.T, speak func(ctx context.Context, c *websocket.Conn)) 
 	return node, heard
 }
 
-func say(t *testing.T, ctx context.Context, c *websocket.Conn, messages ...string) {
+func sendMessages(t *testing.T, ctx context.Context, c *websocket.Conn, messages ...string) {
 	t.Helper()
 	for _, m := range messages {
 		assert.NoError(t, c.Write(ctx, websocket.MessageText, []byte(m)))
 	}
 }
 
-func block(id, previous int, more string) string {
+func blockMessage(id, previous int, more string) string {
 	return fmt.Sprintf(`{"block_id":"%0128x","block_num":"%d","previous_block_id":"%0128x","state_changes":[]%s}`, id, id, previous, more)
 }
 
-// watch opens a stream, whose events come out of the channel. stop ends it, and returns its error.
-func watch(t *testing.T, c *sawtooth.Client) (events <-chan dlt.Event, ended <-chan error, stop func() error) {
+// startEvents opens a stream, whose events come out of the channel. stop ends it, and returns its
+// error.
+func startEvents(t *testing.T, c *sawtooth.Client) (events <-chan dlt.Event, ended <-chan error, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out, done := make(chan dlt.Event, 100), make(chan error, 1)
@@ -78,10 +79,10 @@ func watch(t *testing.T, c *sawtooth.Client) (events <-chan dlt.Event, ended <-c
 		close(done)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	return out, done, func() error { cancel(); return soon(t, done) }
+	return out, done, func() error { cancel(); return receiveSoon(t, done) }
 }
 
-func soon[T any](t *testing.T, c <-chan T) T {
+func receiveSoon[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-c:
@@ -92,7 +93,7 @@ func soon[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-func streaming(t *testing.T, node *httptest.Server, o sawtooth.Options) *sawtooth.Client {
+func newStreamClient(t *testing.T, node *httptest.Server, o sawtooth.Options) *sawtooth.Client {
 	o.Header = secretHeader()
 	return newClient(t, node.URL+"/prefix/", &o)
 }
@@ -100,19 +101,19 @@ func streaming(t *testing.T, node *httptest.Server, o sawtooth.Options) *sawtoot
 // Only the answer to a ping, or an event, which may never come, acknowledges a subscription. At
 // its end the client unsubscribes.
 func TestEventsOnTheWire(t *testing.T) {
-	node, heard := speaking(t, func(context.Context, *websocket.Conn) {})
-	events, _, stop := watch(t, streaming(t, node, sawtooth.Options{}))
-	assert.JSONEq(t, `{"action":"subscribe","address_prefixes":["`+strings.Repeat("f", 70)+`"]}`, soon(t, heard))
-	assert.Equal(t, dlt.Event{Live: true}, soon(t, events))
+	node, heard := startWebsocketNode(t, func(context.Context, *websocket.Conn) {})
+	events, _, stop := startEvents(t, newStreamClient(t, node, sawtooth.Options{}))
+	assert.JSONEq(t, `{"action":"subscribe","address_prefixes":["`+strings.Repeat("f", 70)+`"]}`, receiveSoon(t, heard))
+	assert.Equal(t, dlt.Event{Live: true}, receiveSoon(t, events))
 	require.NoError(t, stop())
-	assert.JSONEq(t, `{"action":"unsubscribe"}`, soon(t, heard))
+	assert.JSONEq(t, `{"action":"unsubscribe"}`, receiveSoon(t, heard))
 	assert.Empty(t, events)
 }
 
 // Every block is an event without Live. Only a gap in the chain of blocks is an event with Live.
 func TestEventsOfBlocks(t *testing.T) {
 	next := make(chan string)
-	node, _ := speaking(t, func(ctx context.Context, c *websocket.Conn) {
+	node, _ := startWebsocketNode(t, func(ctx context.Context, c *websocket.Conn) {
 		go func() { // pings are answered only while somebody reads, which speak does not do
 			for m := range next {
 				_ = c.Write(ctx, websocket.MessageText, []byte(m))
@@ -120,24 +121,24 @@ func TestEventsOfBlocks(t *testing.T) {
 		}()
 	})
 	defer close(next)
-	events, ended, stop := watch(t, streaming(t, node, sawtooth.Options{}))
-	assert.Equal(t, dlt.Event{Live: true}, soon(t, events))
+	events, ended, stop := startEvents(t, newStreamClient(t, node, sawtooth.Options{}))
+	assert.Equal(t, dlt.Event{Live: true}, receiveSoon(t, events))
 	for _, c := range []struct {
 		name, say string
 		want      []dlt.Event
 	}{
-		{"the head", block(8, 7, ""), []dlt.Event{{}}},
-		{"a block", block(9, 8, ""), []dlt.Event{{}}},
-		{"a false alarm", block(10, 9, `,"fork_detected":true`), []dlt.Event{{}}},
+		{"the head", blockMessage(8, 7, ""), []dlt.Event{{}}},
+		{"a block", blockMessage(9, 8, ""), []dlt.Event{{}}},
+		{"a false alarm", blockMessage(10, 9, `,"fork_detected":true`), []dlt.Event{{}}},
 		{"a warning", `{"warning":"Validator unavailable"}`, nil},
-		{"the same again", block(10, 9, ""), nil},
-		{"after a gap", block(12, 11, ""), []dlt.Event{{Live: true}}},
-		{"on", block(13, 12, ""), []dlt.Event{{}}},
-		{"a fork that nobody calls one", block(99, 12, ""), []dlt.Event{{Live: true}}},
+		{"the same again", blockMessage(10, 9, ""), nil},
+		{"after a gap", blockMessage(12, 11, ""), []dlt.Event{{Live: true}}},
+		{"on", blockMessage(13, 12, ""), []dlt.Event{{}}},
+		{"a fork that nobody calls one", blockMessage(99, 12, ""), []dlt.Event{{Live: true}}},
 	} {
 		next <- c.say
 		for _, want := range c.want {
-			assert.Equal(t, want, soon(t, events), c.name)
+			assert.Equal(t, want, receiveSoon(t, events), c.name)
 		}
 	}
 	assert.Empty(t, events)
@@ -147,24 +148,26 @@ func TestEventsOfBlocks(t *testing.T) {
 
 func TestEventsThatEndTheStream(t *testing.T) {
 	for name, speak := range map[string]func(context.Context, *websocket.Conn){
-		"an error":  func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `{"error":"Unknown action `+secret+`"}`) },
-		"no JSON":   func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `{"block_id":`+secret) },
-		"something": func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `{"hello":1}`) },
-		"a number":  func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, `1`) },
+		"an error": func(ctx context.Context, c *websocket.Conn) {
+			sendMessages(t, ctx, c, `{"error":"Unknown action `+secret+`"}`)
+		},
+		"no JSON":   func(ctx context.Context, c *websocket.Conn) { sendMessages(t, ctx, c, `{"block_id":`+secret) },
+		"something": func(ctx context.Context, c *websocket.Conn) { sendMessages(t, ctx, c, `{"hello":1}`) },
+		"a number":  func(ctx context.Context, c *websocket.Conn) { sendMessages(t, ctx, c, `1`) },
 		"too much": func(ctx context.Context, c *websocket.Conn) {
-			say(t, ctx, c, block(1, 0, strings.Repeat(" ", 100_000)))
+			sendMessages(t, ctx, c, blockMessage(1, 0, strings.Repeat(" ", 100_000)))
 		},
 		"closed":        func(_ context.Context, c *websocket.Conn) { _ = c.Close(websocket.StatusNormalClosure, secret) },
 		"cut":           func(_ context.Context, c *websocket.Conn) { _ = c.CloseNow() },
 		"not even text": func(ctx context.Context, c *websocket.Conn) { _ = c.Write(ctx, websocket.MessageBinary, []byte("{}")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			node, _ := speaking(t, speak)
-			_, ended, _ := watch(t, streaming(t, node, sawtooth.Options{MaxResponse: 50_000}))
-			err := soon(t, ended)
+			node, _ := startWebsocketNode(t, speak)
+			_, ended, _ := startEvents(t, newStreamClient(t, node, sawtooth.Options{MaxResponse: 50_000}))
+			err := receiveSoon(t, ended)
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)
-			noSecrets(t, err)
+			requireNoSecrets(t, err)
 		})
 	}
 }
@@ -172,11 +175,11 @@ func TestEventsThatEndTheStream(t *testing.T) {
 // A stream ends when the node sends nothing and does not answer a ping.
 func TestEventsOfADeadNode(t *testing.T) {
 	release := make(chan struct{})
-	node, _ := speaking(t, func(context.Context, *websocket.Conn) { <-release })
+	node, _ := startWebsocketNode(t, func(context.Context, *websocket.Conn) { <-release })
 	t.Cleanup(func() { close(release) })
 	begin := time.Now()
-	events, ended, _ := watch(t, streaming(t, node, sawtooth.Options{KeepAlive: 50 * time.Millisecond}))
-	require.Error(t, soon(t, ended))
+	events, ended, _ := startEvents(t, newStreamClient(t, node, sawtooth.Options{KeepAlive: 50 * time.Millisecond}))
+	require.Error(t, receiveSoon(t, ended))
 	assert.Empty(t, events, "nothing shows that the subscription stands")
 	assert.GreaterOrEqual(t, time.Since(begin), 50*time.Millisecond)
 }
@@ -204,7 +207,7 @@ func TestEventsAndASlowYield(t *testing.T) {
 			})
 		}()
 		for i := range 20 {
-			b := setting(t, fmt.Sprint("n", i))
+			b := settingBatch(t, fmt.Sprint("n", i))
 			require.NoError(t, c.Submit(ctx, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
 			time.Sleep(2 * time.Second)
 		}
@@ -217,12 +220,12 @@ func TestEventsAndASlowYield(t *testing.T) {
 }
 
 func TestEventsYield(t *testing.T) {
-	node, _ := speaking(t, func(ctx context.Context, c *websocket.Conn) { say(t, ctx, c, block(1, 0, "")) })
+	node, _ := startWebsocketNode(t, func(ctx context.Context, c *websocket.Conn) { sendMessages(t, ctx, c, blockMessage(1, 0, "")) })
 	enough := errors.New("enough")
-	got := streaming(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { return enough })
+	got := newStreamClient(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { return enough })
 	assert.Same(t, enough, got, "as it is")
 	assert.PanicsWithValue(t, "boom", func() {
-		_ = streaming(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { panic("boom") })
+		_ = newStreamClient(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { panic("boom") })
 	})
 }
 
@@ -243,13 +246,13 @@ func TestEventsRefused(t *testing.T) {
 				_, _ = w.Write([]byte("no " + secret))
 			}))
 			defer node.Close()
-			err := streaming(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { return nil })
+			err := newStreamClient(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { return nil })
 			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, c.status, e.StatusCode)
 			assert.Equal(t, 1, asked)
-			noSecrets(t, err)
+			requireNoSecrets(t, err)
 		})
 	}
 	err := newClient(t, deadURL(t), nil).Events(context.Background(), nil, func(dlt.Event) error { return nil })
@@ -260,8 +263,8 @@ func TestEventsRefused(t *testing.T) {
 func TestEventsOfAFallback(t *testing.T) {
 	n := sawtoothtest.Start(t, nil)
 	c := newClient(t, deadURL(t), &sawtooth.Options{Fallbacks: []string{n.URL()}})
-	events, _, stop := watch(t, c)
-	assert.True(t, soon(t, events).Live)
+	events, _, stop := startEvents(t, c)
+	assert.True(t, receiveSoon(t, events).Live)
 	require.NoError(t, stop())
 }
 
@@ -270,30 +273,30 @@ func TestEventsOfAFallback(t *testing.T) {
 func TestEventsOfANode(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
 	c := newClient(t, n.URL(), nil)
-	events, ended, stop := watch(t, c)
-	assert.True(t, soon(t, events).Live)
-	assert.False(t, soon(t, events).Live, "the head")
+	events, ended, stop := startEvents(t, c)
+	assert.True(t, receiveSoon(t, events).Live)
+	assert.False(t, receiveSoon(t, events).Live, "the head")
 	for i := range 11 { // more than ten, where the node's own fork detection is wrong
-		commitOne(t, n, c, fmt.Sprint("n", i))
-		assert.False(t, soon(t, events).Live)
+		commitSetting(t, n, c, fmt.Sprint("n", i))
+		assert.False(t, receiveSoon(t, events).Live)
 	}
 	n.LoseEvents()
-	commitOne(t, n, c, "unheard")
+	commitSetting(t, n, c, "unheard")
 	n.RestoreEvents()
-	commitOne(t, n, c, "heard")
-	assert.True(t, soon(t, events).Live, "one is missing")
+	commitSetting(t, n, c, "heard")
+	assert.True(t, receiveSoon(t, events).Live, "one is missing")
 	n.Fork(1)
-	assert.True(t, soon(t, events).Live, "the chain is another")
+	assert.True(t, receiveSoon(t, events).Live, "the chain is another")
 	assert.Equal(t, 1, n.Sockets())
 	n.DropSockets()
-	require.Error(t, soon(t, ended))
+	require.Error(t, receiveSoon(t, ended))
 	require.NoError(t, stop())
 	require.Eventually(t, func() bool { return n.Sockets() == 0 }, 30*time.Second, time.Millisecond)
 }
 
 // A stream without a socket, in a bubble of testing/synctest, lasts through days with pings alone,
 // and ends with the node.
-func TestEventsInABubble(t *testing.T) {
+func TestEventsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})
 		require.NoError(t, err)
@@ -308,7 +311,7 @@ func TestEventsInABubble(t *testing.T) {
 		assert.False(t, (<-events).Live, "the head")
 		time.Sleep(48 * time.Hour)
 		begin := time.Now()
-		b := setting(t, "x")
+		b := settingBatch(t, "x")
 		require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
 		assert.False(t, (<-events).Live)
 		assert.LessOrEqual(t, time.Since(begin), 2*time.Second)

@@ -48,7 +48,7 @@ func (c *Client) redactText(text string) string {
 }
 
 // refusalError returns the [*dlt.Error] for a response.
-func (c *Client) refusalError(op string, resp *http.Response, e envelope, v wire.Verdict) error {
+func (c *Client) refusalError(op string, resp *http.Response, e answerEnvelope, v wire.Verdict) error {
 	return &dlt.Error{
 		Op: op, StatusCode: resp.StatusCode, Code: e.code, Message: c.redactText(e.message),
 		RetryAfter: v.RetryAfter, Kind: v.Kind,

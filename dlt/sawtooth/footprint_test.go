@@ -12,13 +12,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// at returns the n-th full address in a namespace.
-func at(namespace string, n int) string {
+// addressIn returns the n-th full address in a namespace.
+func addressIn(namespace string, n int) string {
 	return fmt.Sprintf("%s%0*x", namespace, 70-len(namespace), n)
 }
 
 func TestFootprint(t *testing.T) {
-	a, b, c := at("1cf126", 1), at("1cf126", 2), at("1cf126", 3)
+	a, b, c := addressIn("1cf126", 1), addressIn("1cf126", 2), addressIn("1cf126", 3)
 	one, two, other := strings.Repeat("1", 128), strings.Repeat("2", 128), strings.Repeat("3", 128)
 	mark := batch.TransactionMark
 	for name, x := range map[string]struct {
@@ -47,9 +47,9 @@ func TestFootprint(t *testing.T) {
 			[]sawtooth.Declared{{ID: one, Outputs: []string{a}}, {ID: two, Outputs: []string{b}, Dependencies: []string{one}}},
 			batch.Footprint{Writes: []string{a, b, mark(one), mark(two)}},
 		},
-		"settings":               {[]sawtooth.Declared{{ID: one, Outputs: []string{at("000000", 5)}}}, batch.Footprint{}},
-		"settings, read":         {[]sawtooth.Declared{{Outputs: []string{a}}, {Inputs: []string{at("000000", 5)}}}, batch.Footprint{}},
-		"identities":             {[]sawtooth.Declared{{Outputs: []string{at("00001d", 5)}}}, batch.Footprint{}},
+		"settings":               {[]sawtooth.Declared{{ID: one, Outputs: []string{addressIn("000000", 5)}}}, batch.Footprint{}},
+		"settings, read":         {[]sawtooth.Declared{{Outputs: []string{a}}, {Inputs: []string{addressIn("000000", 5)}}}, batch.Footprint{}},
+		"identities":             {[]sawtooth.Declared{{Outputs: []string{addressIn("00001d", 5)}}}, batch.Footprint{}},
 		"the identity namespace": {[]sawtooth.Declared{{Outputs: []string{"00001d"}}}, batch.Footprint{}},
 		"what covers settings":   {[]sawtooth.Declared{{Inputs: []string{"0000"}, Outputs: []string{a}}}, batch.Footprint{}},
 		"the whole state":        {[]sawtooth.Declared{{Inputs: []string{a}, Outputs: []string{""}}}, batch.Footprint{}},
@@ -66,7 +66,7 @@ func TestFootprint(t *testing.T) {
 
 	many := make([]string, batch.MaxFootprint+1)
 	for i := range many {
-		many[i] = at("1cf126", i)
+		many[i] = addressIn("1cf126", i)
 	}
 	assert.Equal(t, batch.Footprint{}, sawtooth.Footprint(sawtooth.Declared{Outputs: many}), "more than can be stored")
 	assert.Len(t, sawtooth.Footprint(sawtooth.Declared{Outputs: many[1:]}).Writes, batch.MaxFootprint)
@@ -75,7 +75,7 @@ func TestFootprint(t *testing.T) {
 // A built batch has the footprint of its transactions, and waits for the batch on whose
 // transaction it depends even if they share no address.
 func TestBuildFootprint(t *testing.T) {
-	key := mustKey(t, key1)
+	key := mustKey(t, privateKey1)
 	build := func(address string, deps ...string) batch.Batch {
 		b, err := sawtooth.Build(key, "s", sawtooth.Transaction{
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: address,
@@ -85,11 +85,11 @@ func TestBuildFootprint(t *testing.T) {
 		require.NoError(t, b.Validate())
 		return b
 	}
-	first := build(at("1cf126", 1))
-	same := build(at("1cf126", 1)[:68])
-	apart := build(at("1cf126", 0x200))
-	dependent := build(at("1cf126", 0x300), first.Transactions[0].ID)
-	settings := build(at("000000", 4))
+	first := build(addressIn("1cf126", 1))
+	same := build(addressIn("1cf126", 1)[:68])
+	apart := build(addressIn("1cf126", 0x200))
+	dependent := build(addressIn("1cf126", 0x300), first.Transactions[0].ID)
+	settings := build(addressIn("000000", 4))
 	assert.True(t, first.Footprint.Conflicts(same.Footprint))
 	assert.False(t, first.Footprint.Conflicts(apart.Footprint))
 	assert.True(t, first.Footprint.Conflicts(dependent.Footprint))

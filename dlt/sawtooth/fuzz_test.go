@@ -159,19 +159,19 @@ func FuzzFrame(f *testing.F) {
 		if len(payload) == 0 || size < 1 || size > 4096 {
 			return
 		}
-		got, err := io.ReadAll(chunked{&batchListBody{unread: [][]byte{batchListHeader(len(payload)), payload}}, size})
+		got, err := io.ReadAll(chunkReader{&batchListBody{unread: [][]byte{batchListHeader(len(payload)), payload}}, size})
 		if err != nil || len(got) != batchListSize(len(payload)) || !bytes.HasSuffix(got, payload) {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
 	})
 }
 
-type chunked struct {
+type chunkReader struct {
 	r    io.Reader
 	size int
 }
 
-func (c chunked) Read(p []byte) (int, error) { return c.r.Read(p[:min(len(p), c.size)]) }
+func (c chunkReader) Read(p []byte) (int, error) { return c.r.Read(p[:min(len(p), c.size)]) }
 
 // For any message of a websocket there is no panic, an error's text is limited, and a block has an
 // id.
@@ -185,19 +185,19 @@ func FuzzEventMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := decodeMessage(text)
 		if err != nil {
-			if m != (message{}) || strings.Contains(err.Error(), "\n") {
+			if m != (eventMessage{}) || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("%+v beside %q", m, err)
 			}
 			return
 		}
-		if (m.id == "") != m.warning {
+		if (m.id == "") != m.isWarning {
 			t.Fatalf("%+v is neither a block nor a warning", m)
 		}
-		chain := blockChain{last: "aa"}
-		switch l := chain.add(m); {
-		case !m.warning && chain.last != m.id:
+		chain := lastBlock{id: "aa"}
+		switch l := chain.linkOf(m); {
+		case !m.isWarning && chain.id != m.id:
 			t.Fatal("the chain does not go on")
-		case l == nextBlock && m.previous != "aa", l == sameBlock && m.id != "aa", l == firstBlock:
+		case l == nextBlock && m.previousID != "aa", l == sameBlock && m.id != "aa", l == firstBlock:
 			t.Fatalf("%+v after aa is %d", m, l)
 		}
 	})
@@ -240,8 +240,8 @@ func FuzzLookup(f *testing.F) {
 	f.Add([]byte(`{"data": []}`))
 	f.Add([]byte(`<html>`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decodeFound(bytes.NewReader(body), 4096, id)
-		if (err == nil) != got.inChain || (err != nil && got.transactions != nil) {
+		got, err := decodeLookup(bytes.NewReader(body), 4096, id)
+		if (err == nil) != got.isInChain || (err != nil && got.transactions != nil) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	})

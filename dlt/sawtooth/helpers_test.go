@@ -25,28 +25,28 @@ func highS(t testing.TB, sig string) string {
 	return sig[:64] + strings.Repeat("0", 64-len(h)) + h
 }
 
-// forgery describes a batch of two transactions that is right except for the changes of its funcs.
-// Each func makes its change before the signature over that part is made.
-type forgery struct {
-	tx     func(*pb.TransactionHeader)   // changes the first transaction's header
-	rawTx  func([]byte) []byte           // changes the bytes of that header
-	txs    func([]*pb.Transaction)       // changes the signed transactions, before they are in the batch header
-	header func(*pb.BatchHeader)         // changes the batch's header
-	raw    func([]byte) []byte           // changes the bytes of that header
-	batch  func(*pb.Batch)               // changes the batch after all signatures
-	bytes  func([]byte) []byte           // changes the payload
-	fields func(*batch.Batch)            // changes the fields besides the payload
-	sign   func(id string) (anID string) // changes every signature
+// batchChanges describes a batch of two transactions that is right except for the changes of its
+// funcs. Each func makes its change before the signature over that part is made.
+type batchChanges struct {
+	changeTxHeader         func(*pb.TransactionHeader)   // changes the first transaction's header
+	changeTxHeaderBytes    func([]byte) []byte           // changes the bytes of that header
+	changeTxs              func([]*pb.Transaction)       // changes the signed transactions, before they are in the batch header
+	changeBatchHeader      func(*pb.BatchHeader)         // changes the batch's header
+	changeBatchHeaderBytes func([]byte) []byte           // changes the bytes of that header
+	changeBatch            func(*pb.Batch)               // changes the batch after all signatures
+	changePayload          func([]byte) []byte           // changes the payload
+	changeFields           func(*batch.Batch)            // changes the fields besides the payload
+	changeSignature        func(id string) (anID string) // changes every signature
 }
 
-func (f forgery) make(t testing.TB) batch.Batch {
+func (f batchChanges) makeBatch(t testing.TB) batch.Batch {
 	t.Helper()
-	key := mustKey(t, key1)
+	key := mustKey(t, privateKey1)
 	sign := func(header []byte) string {
 		sig, err := key.Sign(header)
 		require.NoError(t, err)
-		if f.sign != nil {
-			sig = f.sign(sig)
+		if f.changeSignature != nil {
+			sig = f.changeSignature(sig)
 		}
 		return sig
 	}
@@ -56,48 +56,48 @@ func (f forgery) make(t testing.TB) batch.Batch {
 		return b
 	}
 	b := &pb.Batch{}
-	bh := &pb.BatchHeader{SignerPublicKey: pub1}
+	bh := &pb.BatchHeader{SignerPublicKey: publicKey1}
 	for i, payload := range []string{"one", "two"} {
 		sum := sha512.Sum512([]byte(payload))
 		h := &pb.TransactionHeader{
-			BatcherPublicKey: pub1, SignerPublicKey: pub1,
+			BatcherPublicKey: publicKey1, SignerPublicKey: publicKey1,
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: payload,
 			Inputs: []string{vectorAddress, "1cf126"}, Outputs: []string{vectorAddress},
 			PayloadSha512: hex.EncodeToString(sum[:]),
 		}
-		if i == 0 && f.tx != nil {
-			f.tx(h)
+		if i == 0 && f.changeTxHeader != nil {
+			f.changeTxHeader(h)
 		}
 		raw := marshal(h)
-		if i == 0 && f.rawTx != nil {
-			raw = f.rawTx(raw)
+		if i == 0 && f.changeTxHeaderBytes != nil {
+			raw = f.changeTxHeaderBytes(raw)
 		}
 		b.Transactions = append(b.Transactions, &pb.Transaction{Header: raw, HeaderSignature: sign(raw), Payload: []byte(payload)})
 	}
-	if f.txs != nil {
-		f.txs(b.Transactions)
+	if f.changeTxs != nil {
+		f.changeTxs(b.Transactions)
 	}
 	for _, tx := range b.Transactions {
 		bh.TransactionIds = append(bh.TransactionIds, tx.HeaderSignature)
 	}
-	if f.header != nil {
-		f.header(bh)
+	if f.changeBatchHeader != nil {
+		f.changeBatchHeader(bh)
 	}
 	b.Header = marshal(bh)
-	if f.raw != nil {
-		b.Header = f.raw(b.Header)
+	if f.changeBatchHeaderBytes != nil {
+		b.Header = f.changeBatchHeaderBytes(b.Header)
 	}
 	b.HeaderSignature = sign(b.Header)
-	if f.batch != nil {
-		f.batch(b)
+	if f.changeBatch != nil {
+		f.changeBatch(b)
 	}
 	payload := marshal(b)
-	if f.bytes != nil {
-		payload = f.bytes(payload)
+	if f.changePayload != nil {
+		payload = f.changePayload(payload)
 	}
 	out := batch.Batch{ID: batch.ID(b.HeaderSignature), Payload: payload}
-	if f.fields != nil {
-		f.fields(&out)
+	if f.changeFields != nil {
+		f.changeFields(&out)
 	}
 	return out
 }

@@ -25,44 +25,44 @@ import (
 // answer through the client, and compares the effect with the engine's pure functions.
 
 const (
-	ledgerTTL   = time.Minute
-	ledgerStuck = time.Hour
+	testClaimTTL   = time.Minute
+	testStuckAfter = time.Hour
 )
 
 var (
-	ledgerNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	// Each budget has one more definite failure, or one more try, left.
-	definite = batch.Budget{Attempts: 3}
-	everyTry = batch.Budget{Attempts: 3, EveryTry: true}
+	definiteBudget = batch.Budget{Attempts: 3}
+	everyTryBudget = batch.Budget{Attempts: 3, EveryTry: true}
 )
 
-func noDelay(batch.ServiceID, int) time.Duration { return time.Second }
+func oneSecondDelay(batch.ServiceID, int) time.Duration { return time.Second }
 
-func ledgerRules() monitor.Rules {
-	return monitor.Rules{TTL: ledgerTTL, FirstPoll: 10 * time.Millisecond, PollInterval: time.Second, StuckAfter: ledgerStuck, Delay: noDelay}
+func monitorRules() monitor.Rules {
+	return monitor.Rules{TTL: testClaimTTL, FirstPoll: 10 * time.Millisecond, PollInterval: time.Second, StuckAfter: testStuckAfter, Delay: oneSecondDelay}
 }
 
-// claimed returns a row whose first attempt is being posted.
-func claimed() store.Row {
-	return store.NewRow().Claim(ledgerNow, ledgerTTL, store.Resend{HarmlessFor: dlt.Forever})
+// claimedRow returns a row whose first attempt is being posted.
+func claimedRow() store.Row {
+	return store.NewRow().Claim(testTime, testClaimTTL, store.Resend{HarmlessFor: dlt.Forever})
 }
 
-// judged returns the row after an attempt that ended with err.
-func judged(t *testing.T, err error, budget batch.Budget) (store.Row, store.Outcome) {
+// rowAfterError returns the row after an attempt that ended with err.
+func rowAfterError(t *testing.T, err error, budget batch.Budget) (store.Row, store.Outcome) {
 	t.Helper()
-	row := claimed()
+	row := claimedRow()
 	c := store.Claim{Version: row.Version, From: batch.Queued, Attempt: row.Attempt, Budget: budget}
 	if budget.EveryTry {
 		row.Spent, c.Spent = 1, 1 // the claim has spent a try
 	}
-	o := submitter.Judge(c, err, true, submitter.Rules{FirstCheck: 10 * time.Millisecond, Delay: noDelay})
-	row, applied := row.Apply(o, ledgerNow)
+	o := submitter.Judge(c, err, true, submitter.Rules{FirstCheck: 10 * time.Millisecond, Delay: oneSecondDelay})
+	row, applied := row.Apply(o, testTime)
 	require.Equal(t, store.Written, applied.Result, "%v", applied.Err)
 	return row, o
 }
 
-// posted posts a batch to a node that answers like this, and returns the error.
-func posted(t *testing.T, status int, contentType, body string) error {
+// submitError posts a batch to a node that answers like this, and returns the error.
+func submitError(t *testing.T, status int, contentType, body string) error {
 	t.Helper()
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -79,35 +79,36 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// TestEveryRowOfB2 shows the effect of each response to a submission: the error's kind, the state
-// after it, and what it uses of a budget of definite failures and of a budget of tries.
-func TestEveryRowOfB2(t *testing.T) {
+// TestEffectOfEachSubmitResponse shows the effect of each response to a submission: the error's
+// kind, the state after it, and what it uses of a budget of definite failures and of a budget of
+// tries.
+func TestEffectOfEachSubmitResponse(t *testing.T) {
 	link := `{"link": "http://HOST:8008/batch_statuses?id=` + vectorBatch + `"}`
 	for _, row := range []struct {
-		name   string // the name of the table's row
-		status int
-		typ    string
-		body   string
-		kind   batch.ErrorKind
-		state  batch.State
-		spent  int // definite failures
-		tries  int
+		name        string // the name of the table's row
+		status      int
+		contentType string
+		body        string
+		kind        batch.ErrorKind
+		state       batch.State
+		spent       int // definite failures
+		tries       int
 	}{
 		{"202: accepted, not durable", 202, jsonType, link, "", batch.Pending, 0, 1},
-		{"400/30: bad signature or structure, or not permitted", 400, jsonType, envelope(30), batch.KindRejected, batch.Rejected, 1, 1},
-		{"400/34: zero-length body", 400, jsonType, envelope(34), batch.KindNotYet, batch.Delayed, 0, 0},
-		{"400/35: not a BatchList", 400, jsonType, envelope(35), batch.KindNotYet, batch.Delayed, 0, 0},
-		{"400/42: wrong Content-Type", 400, jsonType, envelope(42), batch.KindMisconfigured, batch.Delayed, 0, 0},
+		{"400/30: bad signature or structure, or not permitted", 400, jsonType, answerEnvelope(30), batch.KindRejected, batch.Rejected, 1, 1},
+		{"400/34: zero-length body", 400, jsonType, answerEnvelope(34), batch.KindNotYet, batch.Delayed, 0, 0},
+		{"400/35: not a BatchList", 400, jsonType, answerEnvelope(35), batch.KindNotYet, batch.Delayed, 0, 0},
+		{"400/42: wrong Content-Type", 400, jsonType, answerEnvelope(42), batch.KindMisconfigured, batch.Delayed, 0, 0},
 		{"400 non-JSON: request line or header too long", 400, textType, "Bad Request", batch.KindMisconfigured, batch.Delayed, 0, 0},
-		{"408/19: ZMQ send failed", 408, jsonType, envelope(19), batch.KindBusy, batch.Delayed, 0, 1},
+		{"408/19: ZMQ send failed", 408, jsonType, answerEnvelope(19), batch.KindBusy, batch.Delayed, 0, 1},
 		{"413: body too large", 413, textType, "Maximum request body size exceeded", batch.KindRejected, batch.Rejected, 1, 1},
-		{"429/31: pool full", 429, jsonType, envelope(31), batch.KindBusy, batch.Delayed, 0, 1},
-		{"500/10: validator error", 500, jsonType, envelope(10), batch.KindDoubt, batch.Submitting, 0, 1},
-		{"500/20: reply undecodable", 500, jsonType, envelope(20), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"429/31: pool full", 429, jsonType, answerEnvelope(31), batch.KindBusy, batch.Delayed, 0, 1},
+		{"500/10: validator error", 500, jsonType, answerEnvelope(10), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"500/20: reply undecodable", 500, jsonType, answerEnvelope(20), batch.KindDoubt, batch.Submitting, 0, 1},
 		{"500 none: HTML of aiohttp 3.0", 500, "text/html", "<html>500</html>", batch.KindDoubt, batch.Submitting, 0, 1},
 		{"500 none: text of aiohttp 3.8", 500, textType, "500 Internal Server Error", batch.KindDoubt, batch.Submitting, 0, 1},
-		{"503/17: no reply, and may still execute", 503, jsonType, envelope(17), batch.KindDoubt, batch.Submitting, 0, 1},
-		{"503/18: disconnect while waiting", 503, jsonType, envelope(18), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"503/17: no reply, and may still execute", 503, jsonType, answerEnvelope(17), batch.KindDoubt, batch.Submitting, 0, 1},
+		{"503/18: disconnect while waiting", 503, jsonType, answerEnvelope(18), batch.KindDoubt, batch.Submitting, 0, 1},
 		{"error body: only the code is stable", 400, jsonType, `{"error": {"code": 30, "title": "whatever"}}`, batch.KindRejected, batch.Rejected, 1, 1},
 		{"401 of a proxy", 401, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
 		{"403 of a proxy", 403, "text/html", "<html>", batch.KindMisconfigured, batch.Delayed, 0, 0},
@@ -115,12 +116,12 @@ func TestEveryRowOfB2(t *testing.T) {
 		{"504", 504, "text/html", "<html>", batch.KindDoubt, batch.Submitting, 0, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			err := posted(t, row.status, row.typ, row.body)
+			err := submitError(t, row.status, row.contentType, row.body)
 			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
-			after, _ := judged(t, err, definite)
+			after, _ := rowAfterError(t, err, definiteBudget)
 			assert.Equal(t, row.state, after.State)
 			assert.Equal(t, row.spent, after.Spent)
-			after, _ = judged(t, err, everyTry)
+			after, _ = rowAfterError(t, err, everyTryBudget)
 			assert.Equal(t, row.state, after.State, "the budget does not change it")
 			assert.Equal(t, row.tries, after.Spent)
 			assert.Equal(t, row.state == batch.Rejected, after.Final())
@@ -150,7 +151,7 @@ func TestErrorsWithoutAnAnswer(t *testing.T) {
 			defer cancel()
 			err := newClient(t, c.url, nil).Submit(ctx, attempt(t))
 			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
-			after, o := judged(t, err, definite)
+			after, o := rowAfterError(t, err, definiteBudget)
 			assert.Equal(t, c.state, after.State)
 			assert.Zero(t, after.Spent)
 			assert.False(t, o.Last)
@@ -158,19 +159,19 @@ func TestErrorsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// told returns what the client makes of a node's answer to a status query.
-func told(t *testing.T, status int, body string) ([]batch.Status, error) {
+// statusesOfAnswer returns what the client makes of a node's answer to a status query.
+func statusesOfAnswer(t *testing.T, status int, body string) ([]batch.Status, error) {
 	t.Helper()
-	return newClient(t, answering(t, status, body).URL, nil).BatchStatuses(context.Background(), "", attempts(vectorBatch))
+	return newClient(t, startNodeThatAnswers(t, status, body).URL, nil).BatchStatuses(context.Background(), "", attempts(vectorBatch))
 }
 
-// decided returns the row after the monitor got an answer about it at the time ago after the last
-// POST, and the decision in a word.
-func decided(t *testing.T, row store.Row, st *batch.Status, ago time.Duration) (store.Row, string) {
+// rowAfterStatus returns the row after the monitor got an answer about it at the time ago after
+// the last POST, and the decision in a word.
+func rowAfterStatus(t *testing.T, row store.Row, st *batch.Status, ago time.Duration) (store.Row, string) {
 	t.Helper()
-	now := ledgerNow.Add(ago)
+	now := testTime.Add(ago)
 	traits := newClient(t, "http://localhost:8008", nil).Traits("")
-	v := monitor.Decide(row.InFlight(store.Ref{}, definite, now), monitor.Known{Status: st, Seen: ago}, traits, ledgerRules())
+	v := monitor.Decide(row.InFlight(store.Ref{}, definiteBudget, now), monitor.Known{Status: st, Seen: ago}, traits, monitorRules())
 	if v.Outcome == nil {
 		assert.LessOrEqual(t, v.Next, time.Second, "it is asked again")
 		if v.Resolve {
@@ -185,44 +186,44 @@ func decided(t *testing.T, row store.Row, st *batch.Status, ago time.Duration) (
 }
 
 func pendingRow(t *testing.T) store.Row {
-	row, _ := judged(t, nil, definite)
+	row, _ := rowAfterError(t, nil, definiteBudget)
 	require.Equal(t, batch.Pending, row.State)
 	return row
 }
 
 func doubtRow(t *testing.T) store.Row {
-	row, _ := judged(t, &dlt.Error{Op: "submit"}, definite)
+	row, _ := rowAfterError(t, &dlt.Error{Op: "submit"}, definiteBudget)
 	require.Equal(t, batch.Submitting, row.State)
 	return row
 }
 
-// TestEveryErrorOfB4 shows that a failed status query has no effect: the row does not change,
-// nothing is spent, and the batch is asked about again.
-func TestEveryErrorOfB4(t *testing.T) {
+// TestAFailedStatusQueryHasNoEffect shows that a failed status query has no effect: the row does
+// not change, nothing is spent, and the batch is asked about again.
+func TestAFailedStatusQueryHasNoEffect(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		status int
 		body   string
 		kind   batch.ErrorKind
 	}{
-		{"400/43: content type", 400, envelope(43), batch.KindMisconfigured},
-		{"400/46: body", 400, envelope(46), batch.KindMisconfigured},
-		{"400/60: malformed id, for the whole request", 400, envelope(60), batch.KindMisconfigured},
-		{"400/66: id missing", 400, envelope(66), batch.KindMisconfigured},
-		{"408/19: not sent", 408, envelope(19), batch.KindBusy},
-		{"500/10: validator error", 500, envelope(10), batch.KindDoubt},
-		{"500/20: reply undecodable", 500, envelope(20), batch.KindDoubt},
-		{"500/27: statuses missing", 500, envelope(27), batch.KindDoubt},
-		{"503/17: no reply", 503, envelope(17), batch.KindDoubt},
-		{"503/18: disconnect", 503, envelope(18), batch.KindDoubt},
+		{"400/43: content type", 400, answerEnvelope(43), batch.KindMisconfigured},
+		{"400/46: body", 400, answerEnvelope(46), batch.KindMisconfigured},
+		{"400/60: malformed id, for the whole request", 400, answerEnvelope(60), batch.KindMisconfigured},
+		{"400/66: id missing", 400, answerEnvelope(66), batch.KindMisconfigured},
+		{"408/19: not sent", 408, answerEnvelope(19), batch.KindBusy},
+		{"500/10: validator error", 500, answerEnvelope(10), batch.KindDoubt},
+		{"500/20: reply undecodable", 500, answerEnvelope(20), batch.KindDoubt},
+		{"500/27: statuses missing", 500, answerEnvelope(27), batch.KindDoubt},
+		{"503/17: no reply", 503, answerEnvelope(17), batch.KindDoubt},
+		{"503/18: disconnect", 503, answerEnvelope(18), batch.KindDoubt},
 		{"500 non-JSON", 500, "500 Internal Server Error", batch.KindDoubt},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			statuses, err := told(t, row.status, row.body)
+			statuses, err := statusesOfAnswer(t, row.status, row.body)
 			assert.Empty(t, statuses)
 			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
 			for _, before := range []store.Row{pendingRow(t), doubtRow(t)} {
-				after, word := decided(t, before, nil, time.Minute)
+				after, word := rowAfterStatus(t, before, nil, time.Minute)
 				assert.Equal(t, before, after)
 				assert.Equal(t, "wait", word)
 			}
@@ -230,64 +231,64 @@ func TestEveryErrorOfB4(t *testing.T) {
 	}
 }
 
-// TestEveryWordOfB4 shows the effect of each status, after a 202 and after a doubt.
-func TestEveryWordOfB4(t *testing.T) {
+// TestEffectOfEachStatus shows the effect of each status, after a 202 and after a doubt.
+func TestEffectOfEachStatus(t *testing.T) {
 	invalid := func(txs string) string {
 		return `{"id": "` + vectorBatch + `", "invalid_transactions": [` + txs + `], "status": "INVALID"}`
 	}
 	failed := `{"id": "` + vectorTx + `", "message": "error message", "extended_data": "ZXJyb3IgZGF0YQ=="}`
 	for _, row := range []struct {
-		name          string
-		element       string
-		after202      batch.State
-		afterDoubt    batch.State
-		final         bool
-		message       string
-		receipts      int
-		word, doubted string
+		name                 string
+		element              string
+		after202             batch.State
+		afterDoubt           batch.State
+		isFinal              bool
+		message              string
+		receipts             int
+		word, wordAfterDoubt string
 	}{
 		{
 			name: "COMMITTED", element: element(vectorBatch, "COMMITTED"),
-			after202: batch.Committed, afterDoubt: batch.Committed, final: true, word: "is committed", doubted: "is committed",
+			after202: batch.Committed, afterDoubt: batch.Committed, isFinal: true, word: "is committed", wordAfterDoubt: "is committed",
 		},
 		{
 			name: "PENDING", element: element(vectorBatch, "PENDING"),
-			after202: batch.Pending, afterDoubt: batch.Pending, word: "wait", doubted: "is pending",
+			after202: batch.Pending, afterDoubt: batch.Pending, word: "wait", wordAfterDoubt: "is pending",
 		},
 		{
 			name: "UNKNOWN, within the time of grace", element: element(vectorBatch, "UNKNOWN"),
-			after202: batch.Pending, afterDoubt: batch.Submitting, word: "wait", doubted: "wait",
+			after202: batch.Pending, afterDoubt: batch.Submitting, word: "wait", wordAfterDoubt: "wait",
 		},
 		{
 			name: "INVALID with message and data", element: invalid(failed), message: "error message", receipts: 1,
-			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", wordAfterDoubt: "is invalid",
 		},
 		{
 			name: "INVALID, empty keys omitted", element: invalid(`{"id": "` + vectorTx + `"}`), receipts: 1,
-			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", wordAfterDoubt: "is invalid",
 		},
 		{
 			name: "INVALID and nobody named", element: invalid(""),
-			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", wordAfterDoubt: "is invalid",
 		},
 		{
 			name: "INVALID, the same transaction again", element: invalid(failed + "," + failed), message: "error message", receipts: 1,
-			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", doubted: "is invalid",
+			after202: batch.Invalid, afterDoubt: batch.Invalid, word: "is invalid", wordAfterDoubt: "is invalid",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			statuses, err := told(t, 200, `{"data": [`+row.element+`]}`)
+			statuses, err := statusesOfAnswer(t, 200, `{"data": [`+row.element+`]}`)
 			require.NoError(t, err)
 			require.Len(t, statuses, 1)
 			for _, c := range []struct {
 				before store.Row
 				state  batch.State
 				word   string
-			}{{pendingRow(t), row.after202, row.word}, {doubtRow(t), row.afterDoubt, row.doubted}} {
-				after, word := decided(t, c.before, &statuses[0], time.Second)
+			}{{pendingRow(t), row.after202, row.word}, {doubtRow(t), row.afterDoubt, row.wordAfterDoubt}} {
+				after, word := rowAfterStatus(t, c.before, &statuses[0], time.Second)
 				assert.Equal(t, c.state, after.State)
 				assert.Equal(t, c.word, word)
-				assert.Equal(t, row.final, after.Final())
+				assert.Equal(t, row.isFinal, after.Final())
 				assert.Len(t, after.Receipts, row.receipts)
 				if row.message != "" {
 					assert.Equal(t, row.message, after.Error.Message)
@@ -297,35 +298,35 @@ func TestEveryWordOfB4(t *testing.T) {
 		})
 	}
 	t.Run("any other word", func(t *testing.T) {
-		statuses, err := told(t, 200, `{"data": [`+element(vectorBatch, "SUBLIME")+`]}`)
+		statuses, err := statusesOfAnswer(t, 200, `{"data": [`+element(vectorBatch, "SUBLIME")+`]}`)
 		assert.Empty(t, statuses)
 		assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
 	})
 }
 
-// TestEveryStatusOfE1 shows the decisions of a careful submitter about statuses at different
-// times.
-func TestEveryStatusOfE1(t *testing.T) {
+// TestDecisionsAboutStatusesAtEachAge shows the decisions of a careful submitter about statuses at
+// different times.
+func TestDecisionsAboutStatusesAtEachAge(t *testing.T) {
 	said := func(r batch.Reported) *batch.Status { return &batch.Status{ID: vectorBatch, Reported: r} }
 	resent := func(row store.Row) store.Row { // sent again, and in doubt again
-		row, applied := row.Apply(store.Outcome{Version: row.Version, By: batch.ByMonitor, Finding: store.NoTrace}, ledgerNow)
+		row, applied := row.Apply(store.Outcome{Version: row.Version, By: batch.ByMonitor, Finding: store.NoTrace}, testTime)
 		require.Equal(t, store.Written, applied.Result)
-		row = row.Claim(ledgerNow, ledgerTTL, store.Resend{HarmlessFor: dlt.Forever})
-		row, applied = row.Apply(store.Outcome{Version: row.Version, By: batch.BySubmitter, Attempt: row.Attempt, Finding: store.Doubtful}, ledgerNow)
+		row = row.Claim(testTime, testClaimTTL, store.Resend{HarmlessFor: dlt.Forever})
+		row, applied = row.Apply(store.Outcome{Version: row.Version, By: batch.BySubmitter, Attempt: row.Attempt, Finding: store.Doubtful}, testTime)
 		require.Equal(t, store.Written, applied.Result)
 		return row
 	}
 	refusedLater := doubtRow(t)
 	refusedLater.Refused = true // a later attempt was refused while the first is in doubt
-	invalidRow, _ := decided(t, pendingRow(t), said(batch.ReportedInvalid), 0)
+	invalidRow, _ := rowAfterStatus(t, pendingRow(t), said(batch.ReportedInvalid), 0)
 	for _, row := range []struct {
-		name   string
-		before store.Row
-		says   batch.Reported
-		ago    time.Duration
-		word   string
-		state  batch.State
-		final  bool
+		name          string
+		before        store.Row
+		says          batch.Reported
+		sinceLastPost time.Duration
+		word          string
+		state         batch.State
+		isFinal       bool
 	}{
 		{"ambiguous, then UNKNOWN: not before the grace is over", doubtRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace - 1, "wait", batch.Submitting, false},
 		{"ambiguous, then UNKNOWN: the same bytes again", doubtRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace, "no trace", batch.Unknown, false},
@@ -335,9 +336,9 @@ func TestEveryStatusOfE1(t *testing.T) {
 		{"ambiguous, then PENDING: adopted", doubtRow(t), batch.ReportedPending, 0, "is pending", batch.Pending, false},
 		{"UNKNOWN after 202: wait", pendingRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace - 1, "wait", batch.Pending, false},
 		{"UNKNOWN after 202: the same bytes again", pendingRow(t), batch.ReportedUnknown, sawtooth.DefaultGrace, "no trace", batch.Unknown, false},
-		{"UNKNOWN after PENDING seen: the same bytes again", pendingRow(t), batch.ReportedUnknown, ledgerStuck / 2, "no trace", batch.Unknown, false},
-		{"PENDING: wait", pendingRow(t), batch.ReportedPending, ledgerStuck, "wait", batch.Pending, false},
-		{"PENDING beyond the deadline: a person, and the lane is held", pendingRow(t), batch.ReportedPending, ledgerStuck + 1, "undecidable", batch.Pending, false},
+		{"UNKNOWN after PENDING seen: the same bytes again", pendingRow(t), batch.ReportedUnknown, testStuckAfter / 2, "no trace", batch.Unknown, false},
+		{"PENDING: wait", pendingRow(t), batch.ReportedPending, testStuckAfter, "wait", batch.Pending, false},
+		{"PENDING beyond the deadline: a person, and the lane is held", pendingRow(t), batch.ReportedPending, testStuckAfter + 1, "undecidable", batch.Pending, false},
 		{"INVALID: recorded, and held for a settle period", pendingRow(t), batch.ReportedInvalid, time.Second, "is invalid", batch.Invalid, false},
 		{"INVALID: not settled yet", invalidRow, batch.ReportedInvalid, sawtooth.DefaultSettle - 1, "wait", batch.Invalid, false},
 		{"INVALID, and COMMITTED after all", invalidRow, batch.ReportedCommitted, time.Second, "is committed", batch.Committed, true},
@@ -346,23 +347,23 @@ func TestEveryStatusOfE1(t *testing.T) {
 		{"COMMITTED: done", pendingRow(t), batch.ReportedCommitted, time.Second, "is committed", batch.Committed, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			after, word := decided(t, row.before, said(row.says), row.ago)
+			after, word := rowAfterStatus(t, row.before, said(row.says), row.sinceLastPost)
 			assert.Equal(t, row.word, word)
 			assert.Equal(t, row.state, after.State)
-			assert.Equal(t, row.final, after.Final())
+			assert.Equal(t, row.isFinal, after.Final())
 		})
 	}
 }
 
-// TestOtherRowsOfE1 shows the rows in which nothing is sent, and those about traits.
-func TestOtherRowsOfE1(t *testing.T) {
+// TestWhatIsRefusedBeforeSending shows the rows in which nothing is sent, and those about traits.
+func TestWhatIsRefusedBeforeSending(t *testing.T) {
 	c := newClient(t, "http://localhost:8008", nil)
-	for name, f := range map[string]forgery{
-		"local pre-check: high S":                   {sign: func(s string) string { return highS(t, s) }},
-		"local pre-check: a malformed dependency":   {tx: func(h *pb.TransactionHeader) { h.Dependencies = []string{"x"} }},
-		"local pre-check: an address in upper case": {tx: func(h *pb.TransactionHeader) { h.Inputs = []string{"AB"} }},
+	for name, f := range map[string]batchChanges{
+		"local pre-check: high S":                   {changeSignature: func(s string) string { return highS(t, s) }},
+		"local pre-check: a malformed dependency":   {changeTxHeader: func(h *pb.TransactionHeader) { h.Dependencies = []string{"x"} }},
+		"local pre-check: an address in upper case": {changeTxHeader: func(h *pb.TransactionHeader) { h.Inputs = []string{"AB"} }},
 	} {
-		require.ErrorIs(t, c.Check(f.make(t)), batch.ErrInvalidInput, name)
+		require.ErrorIs(t, c.Check(f.makeBatch(t)), batch.ErrInvalidInput, name)
 	}
 	traits := c.Traits("")
 	assert.GreaterOrEqual(t, traits.Grace, 30*time.Second, "UNKNOWN after 202: grace")

@@ -24,8 +24,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// firsts returns the first attempts of the batches.
-func firsts(bs ...batch.Batch) (as []batch.Attempt) {
+// firstAttempts returns the first attempts of the batches.
+func firstAttempts(bs ...batch.Batch) (as []batch.Attempt) {
 	for _, b := range bs {
 		as = append(as, batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	}
@@ -46,21 +46,21 @@ func TestAListIsItsBatchesInOrder(t *testing.T) {
 	defer s.Close()
 	c := newClient(t, s.URL, nil)
 	defer c.CloseIdleConnections()
-	one, two, three := setting(t, "one"), setting(t, "two"), setting(t, "three")
+	one, two, three := settingBatch(t, "one"), settingBatch(t, "two"), settingBatch(t, "three")
 	for _, b := range []batch.Batch{one, two, three} {
-		require.NoError(t, c.Submit(t.Context(), firsts(b)[0]))
+		require.NoError(t, c.Submit(t.Context(), firstAttempts(b)[0]))
 	}
-	require.NoError(t, c.SubmitList(t.Context(), firsts(one, two, three)))
+	require.NoError(t, c.SubmitList(t.Context(), firstAttempts(one, two, three)))
 	require.Len(t, bodies, 4)
 	assert.Equal(t, strings.Join(bodies[:3], ""), bodies[3])
 	require.NoError(t, c.SubmitList(t.Context(), nil))
 	assert.Len(t, bodies, 4, "nothing to send")
-	assert.ErrorIs(t, c.SubmitList(t.Context(), firsts(one, batch.Batch{ID: "x"})), dlt.ErrRejected)
+	assert.ErrorIs(t, c.SubmitList(t.Context(), firstAttempts(one, batch.Batch{ID: "x"})), dlt.ErrRejected)
 	assert.Len(t, bodies, 4, "nothing is sent of a list with a batch that has no payload")
 }
 
-// listRun sends a lane of batches to a node in lists, in virtual time.
-func listRun(t *testing.T, o sawtoothtest.Options, co sawtooth.Options, bs []batch.Batch) (*sawtoothtest.Node, map[batch.ID]batch.Record) {
+// runWithLists sends a lane of batches to a node in lists, in virtual time.
+func runWithLists(t *testing.T, o sawtoothtest.Options, co sawtooth.Options, bs []batch.Batch) (*sawtoothtest.Node, map[batch.ID]batch.Record) {
 	o.InMemory, o.BlockInterval = true, time.Second
 	n, err := sawtoothtest.Listen(&o)
 	require.NoError(t, err)
@@ -86,8 +86,8 @@ func listRun(t *testing.T, o sawtoothtest.Options, co sawtooth.Options, bs []bat
 	return n, recs
 }
 
-// laneOf returns n batches of a lane, each signed by key(i), and their ids.
-func laneOf(t *testing.T, n int, key func(i int) string) (bs []batch.Batch, ids []batch.ID) {
+// signedLane returns n batches of a lane, each signed by key(i), and their ids.
+func signedLane(t *testing.T, n int, key func(i int) string) (bs []batch.Batch, ids []batch.ID) {
 	for i := range n {
 		payload, address := sawtoothtest.Set(fmt.Sprint("name", i), int64(i))
 		b, err := sawtooth.Build(mustKey(t, key(i)), "lane", txOf(fmt.Sprint(i), payload, address))
@@ -97,10 +97,10 @@ func laneOf(t *testing.T, n int, key func(i int) string) (bs []batch.Batch, ids 
 	return bs, ids
 }
 
-func mine(int) string { return key1 }
+func alwaysKey1(int) string { return privateKey1 }
 
-// posts returns how many POSTs a node got, by the number of batches in them.
-func posts(n *sawtoothtest.Node) map[int]int {
+// postsBySize returns how many POSTs a node got, by the number of batches in them.
+func postsBySize(n *sawtoothtest.Node) map[int]int {
 	sizes := map[int]int{}
 	for _, e := range n.Journal() {
 		if e.Kind == sawtoothtest.PostStart {
@@ -110,15 +110,15 @@ func posts(n *sawtoothtest.Node) map[int]int {
 	return sizes
 }
 
-// number returns the number of POSTs.
-func number(sizes map[int]int) (n int) {
+// postCount returns the number of POSTs.
+func postCount(sizes map[int]int) (n int) {
 	for _, times := range sizes {
 		n += times
 	}
 	return n
 }
 
-func total(sizes map[int]int) (n int) {
+func postedBatchCount(sizes map[int]int) (n int) {
 	for size, times := range sizes {
 		n += size * times
 	}
@@ -128,39 +128,39 @@ func total(sizes map[int]int) (n int) {
 func TestALaneGoesInLists(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		bs, ids := laneOf(t, 80, mine)
-		n, recs := listRun(t, sawtoothtest.Options{}, sawtooth.Options{}, bs)
+		bs, ids := signedLane(t, 80, alwaysKey1)
+		n, recs := runWithLists(t, sawtoothtest.Options{}, sawtooth.Options{}, bs)
 		assert.Equal(t, ids, n.Chain())
-		sizes := posts(n)
+		sizes := postsBySize(n)
 		assert.Equal(t, 1, min(sizes[40], 1), "as many as may be under way, at first: %v", sizes)
-		assert.Equal(t, 80, total(sizes), "each is sent once: %v", sizes)
-		assert.LessOrEqual(t, number(sizes), 8, "those that a block made room for go together: %v", sizes)
+		assert.Equal(t, 80, postedBatchCount(sizes), "each is sent once: %v", sizes)
+		assert.LessOrEqual(t, postCount(sizes), 8, "those that a block made room for go together: %v", sizes)
 		for _, rec := range recs {
 			assert.Equal(t, batch.Committed, rec.State)
 			assert.Equal(t, 1, rec.Attempt)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		bs, ids := laneOf(t, 10, mine)
-		n, _ := listRun(t, sawtoothtest.Options{}, sawtooth.Options{MaxList: 1}, bs)
+		bs, ids := signedLane(t, 10, alwaysKey1)
+		n, _ := runWithLists(t, sawtoothtest.Options{}, sawtooth.Options{MaxList: 1}, bs)
 		assert.Equal(t, ids, n.Chain())
-		assert.Equal(t, map[int]int{1: 10}, posts(n), "one at a time, where the caller wants it so")
+		assert.Equal(t, map[int]int{1: 10}, postsBySize(n), "one at a time, where the caller wants it so")
 	})
 }
 
 // When one batch's signer has no permission, its list is refused with code 30, which does not say
 // which batch is the reason. The good batches are still committed, and the bad one is found.
-func TestOneBadBatchInAList(t *testing.T) {
+func TestOneForbiddenBatchInAListIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stranger := func(i int) string {
 			if i == 5 {
-				return key2
+				return privateKey2
 			}
-			return key1
+			return privateKey1
 		}
-		bs, ids := laneOf(t, 12, stranger)
-		public := mustKey(t, key2).PublicKey()
-		n, recs := listRun(t, sawtoothtest.Options{PermitsSigner: func(key string) bool { return key != public }}, sawtooth.Options{}, bs)
+		bs, ids := signedLane(t, 12, stranger)
+		public := mustKey(t, privateKey2).PublicKey()
+		n, recs := runWithLists(t, sawtoothtest.Options{PermitsSigner: func(key string) bool { return key != public }}, sawtooth.Options{}, bs)
 		want := append(append([]batch.ID{}, ids[:5]...), ids[6:]...)
 		assert.Equal(t, want, n.Chain())
 		for i, id := range ids {
@@ -171,13 +171,13 @@ func TestOneBadBatchInAList(t *testing.T) {
 				assert.Equal(t, batch.Committed, recs[id].State)
 			}
 		}
-		assert.Equal(t, map[int]int{12: 1, 1: 6, 6: 1}, posts(n), "the list, its batches up to the bad one, and the rest of it as a list again")
+		assert.Equal(t, map[int]int{12: 1, 1: 6, 6: 1}, postsBySize(n), "the list, its batches up to the bad one, and the rest of it as a list again")
 	})
 }
 
 // A 429 refuses all batches of a list, and a POST without an answer is a doubt about each: no
 // batch is sent again before it was asked about.
-func TestTroubleWithLists(t *testing.T) {
+func TestRefusedAndDoubtfulLists(t *testing.T) {
 	for name, f := range map[string]sawtoothtest.Fault{
 		"busy":               {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},
 		"lost":               {Answer: sawtoothtest.AnswerReset},
@@ -188,14 +188,14 @@ func TestTroubleWithLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bs, ids := laneOf(t, 10, mine)
+				bs, ids := signedLane(t, 10, alwaysKey1)
 				faults := &sawtoothtest.Faults{Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 					if p.Operation == sawtoothtest.OpSubmit && len(p.Batches) > 1 && p.Try == 1 {
 						return f
 					}
 					return sawtoothtest.Fault{}
 				}}
-				n, recs := listRun(t, sawtoothtest.Options{Faults: faults}, sawtooth.Options{}, bs)
+				n, recs := runWithLists(t, sawtoothtest.Options{Faults: faults}, sawtooth.Options{}, bs)
 				assert.Equal(t, ids, n.Chain())
 				require.NoError(t, n.Check(sawtoothtest.Expectation{Order: map[string][]batch.ID{"": ids}}))
 				for _, rec := range recs {

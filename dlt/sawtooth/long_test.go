@@ -47,11 +47,11 @@ func TestALargePayloadHidesNoBatch(t *testing.T) {
 	id, tx := strings.Repeat("a", 128), strings.Repeat("b", 128)
 	answer := `{"data":{"header":{"signer_public_key":"x","transaction_ids":["` + tx + `"]},"header_signature":"` + id + `","trace":false,` +
 		`"transactions":[{"payload":"` + strings.Repeat("A", 1<<20) + `"}]},"link":"x"}`
-	f, err := decodeFound(strings.NewReader(answer), 64<<10, id)
+	f, err := decodeLookup(strings.NewReader(answer), 64<<10, id)
 	require.NoError(t, err)
-	assert.Equal(t, lookupResult{inChain: true, transactions: []string{tx}}, f)
-	_, err = decodeFound(strings.NewReader(answer), 64<<10, tx)
+	assert.Equal(t, lookupResult{isInChain: true, transactions: []string{tx}}, f)
+	_, err = decodeLookup(strings.NewReader(answer), 64<<10, tx)
 	require.Error(t, err, "another batch")
-	_, err = decodeFound(strings.NewReader(answer[:100]), 64<<10, id)
+	_, err = decodeLookup(strings.NewReader(answer[:100]), 64<<10, id)
 	require.Error(t, err, "cut off")
 }

@@ -21,7 +21,7 @@ const (
 
 // lookupResult is the result of a lookup of a batch or a transaction in the chain.
 type lookupResult struct {
-	inChain      bool     // true if the batch or transaction is in this node's chain
+	isInChain    bool     // true if the batch or transaction is in this node's chain
 	transactions []string // the ids of the batch's transactions
 }
 
@@ -46,37 +46,37 @@ func (c *Client) lookup(ctx context.Context, op, target, id string, absent int) 
 		}
 		return lookupResult{}, c.refusalError(op, resp, e, classifyStatuses(resp.StatusCode, e.code, resp.Header, time.Now()))
 	}
-	f, err := decodeFound(resp.Body, c.maxResponse, id)
+	f, err := decodeLookup(resp.Body, c.maxResponse, id)
 	if err != nil {
 		return lookupResult{}, &dlt.Error{Op: op, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}
 	return f, nil
 }
 
-// decodeFound accepts an answer only if it is about id: a proxy in front of a node may answer 200
+// decodeLookup accepts an answer only if it is about id: a proxy in front of a node may answer 200
 // to any request. It stops reading as soon as it can, because the payloads come last and may be
 // larger than the limit.
-func decodeFound(r io.Reader, most int64, id string) (lookupResult, error) {
+func decodeLookup(r io.Reader, most int64, id string) (lookupResult, error) {
 	d := wire.NewStream(r, most)
 	var (
 		signature string
 		header    struct {
 			Transactions []string `json:"transaction_ids"`
 		}
-		known bool
+		isKnown bool
 	)
 	within := func(key string) error {
 		var odd, err error
 		switch key {
 		case "header":
 			odd, err = d.Value(&header)
-			known = true
+			isKnown = true
 		case "header_signature":
 			odd, err = d.Value(&signature)
 		default:
 			err = d.Skip()
 		}
-		if err = cmp.Or(err, odd); err == nil && known && signature != "" {
+		if err = cmp.Or(err, odd); err == nil && isKnown && signature != "" {
 			err = errEnough
 		}
 		return err
@@ -94,7 +94,7 @@ func decodeFound(r io.Reader, most int64, id string) (lookupResult, error) {
 	if signature != id {
 		return lookupResult{}, errors.New("the answer is about something else")
 	}
-	return lookupResult{inChain: true, transactions: header.Transactions}, nil
+	return lookupResult{isInChain: true, transactions: header.Transactions}, nil
 }
 
 // errEnough ends the reading of an answer of which enough was read.

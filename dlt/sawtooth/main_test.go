@@ -11,5 +11,5 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// quiet is the log of servers whose errors are expected.
-var quiet = log.New(io.Discard, "", 0)
+// discardLog is the log of servers whose errors are expected.
+var discardLog = log.New(io.Discard, "", 0)

@@ -23,27 +23,27 @@ func txOf(nonce string, payload []byte, address string) sawtooth.Transaction {
 // batchOf returns a batch of one transaction.
 func batchOf(t testing.TB, nonce string, payload []byte, address string) batch.Batch {
 	t.Helper()
-	b, err := sawtooth.Build(mustKey(t, key1), "", txOf(nonce, payload, address))
+	b, err := sawtooth.Build(mustKey(t, privateKey1), "", txOf(nonce, payload, address))
 	require.NoError(t, err)
 	return b
 }
 
-// setting returns a batch that sets a name to 1.
-func setting(t testing.TB, name string) batch.Batch {
+// settingBatch returns a batch that sets a name to 1.
+func settingBatch(t testing.TB, name string) batch.Batch {
 	payload, address := sawtoothtest.Set(name, 1)
 	return batchOf(t, name, payload, address)
 }
 
-// send submits b, and waits until the node reports the status word.
-func send(t testing.TB, n *sawtoothtest.Node, c *sawtooth.Client, b batch.Batch, word string) {
+// submitUntil submits b, and waits until the node reports the status word.
+func submitUntil(t testing.TB, n *sawtoothtest.Node, c *sawtooth.Client, b batch.Batch, word string) {
 	t.Helper()
 	require.NoError(t, c.Submit(context.Background(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
 	require.Eventually(t, func() bool { return n.Status(b.ID) == word }, 10*time.Second, time.Millisecond, "never %s", word)
 }
 
-func commitOne(t testing.TB, n *sawtoothtest.Node, c *sawtooth.Client, name string) batch.Batch {
+func commitSetting(t testing.TB, n *sawtoothtest.Node, c *sawtooth.Client, name string) batch.Batch {
 	t.Helper()
-	b := setting(t, name)
-	send(t, n, c, b, sawtoothtest.Committed)
+	b := settingBatch(t, name)
+	submitUntil(t, n, c, b, sawtoothtest.Committed)
 	return b
 }

@@ -21,8 +21,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// increments turns an order into two transactions that each add 1 to the name in its payload.
-func increments(_ context.Context, o order.Order) ([]sawtooth.Transaction, error) {
+// incrementTransactions turns an order into two transactions that each add 1 to the name in its
+// payload.
+func incrementTransactions(_ context.Context, o order.Order) ([]sawtooth.Transaction, error) {
 	var txs []sawtooth.Transaction
 	for range 2 {
 		payload, address := sawtoothtest.Inc(string(o.Payload), 1)
@@ -34,7 +35,7 @@ func increments(_ context.Context, o order.Order) ([]sawtooth.Transaction, error
 	return txs, nil
 }
 
-func someOrders(n int, payload string) (orders []order.Order) {
+func makeOrders(n int, payload string) (orders []order.Order) {
 	for i := range n {
 		orders = append(orders, order.Order{ID: order.ID("o" + strconv.Itoa(i)), Party: "p", Payload: []byte(payload)})
 	}
@@ -42,9 +43,9 @@ func someOrders(n int, payload string) (orders []order.Order) {
 }
 
 func TestOrderBuilderIsDeterministic(t *testing.T) {
-	b, err := sawtooth.NewOrderBuilder(mustKey(t, key1), increments, nil)
+	b, err := sawtooth.NewOrderBuilder(mustKey(t, privateKey1), incrementTransactions, nil)
 	require.NoError(t, err)
-	orders := someOrders(3, "x")
+	orders := makeOrders(3, "x")
 	build := func(party batch.ServiceID, orders []order.Order, round int64) batch.Batch {
 		t.Helper()
 		out, err := b.BuildRound(t.Context(), party, orders, round)
@@ -73,80 +74,80 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 // brokenSigner makes signatures that no node accepts, or returns an error.
 type brokenSigner struct {
 	*sawtooth.PrivateKey
-	t      *testing.T
-	err    error
-	signed int
-	from   int // the number of the first broken signature
+	t         *testing.T
+	err       error
+	signCount int
+	failsFrom int // the number of the first broken signature
 }
 
 func (s *brokenSigner) Sign(m []byte) (string, error) {
 	sig, _ := s.PrivateKey.Sign(m)
-	if s.signed++; s.signed < s.from {
+	if s.signCount++; s.signCount < s.failsFrom {
 		return sig, nil
 	}
 	return highS(s.t, sig), s.err
 }
 
 // A fault of the signer is no order's fault: dividing the orders would quarantine all of them.
-func TestOrderBuilderBlames(t *testing.T) {
+func TestOrderBuilderNamesTheBadOrder(t *testing.T) {
 	noKey := errors.New("the HSM is away")
 	for name, c := range map[string]struct {
-		signer sawtooth.Signer
-		txs    func(context.Context, order.Order) ([]sawtooth.Transaction, error)
-		max    int
-		orders bool  // true if the orders are at fault
-		is     error // an error that the result wraps
+		signer      sawtooth.Signer
+		txs         func(context.Context, order.Order) ([]sawtooth.Transaction, error)
+		max         int
+		blamesOrder bool  // true if the orders are at fault
+		wantError   error // an error that the result wraps
 	}{
-		"bad signatures":         {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1)}, is: dlt.ErrMisconfigured},
-		"bad signature of batch": {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1), from: 3}, is: dlt.ErrMisconfigured},
-		"no signature":           {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, key1), err: noKey}, is: noKey},
-		"an error with no blame": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, noKey }, is: noKey},
+		"bad signatures":         {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, privateKey1)}, wantError: dlt.ErrMisconfigured},
+		"bad signature of batch": {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, privateKey1), failsFrom: 3}, wantError: dlt.ErrMisconfigured},
+		"no signature":           {signer: &brokenSigner{t: t, PrivateKey: mustKey(t, privateKey1), err: noKey}, wantError: noKey},
+		"an error with no blame": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, noKey }, wantError: noKey},
 		"an order with no sense": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) {
 			return nil, &batch.InputError{Field: "amount"}
-		}, orders: true},
-		"no transactions": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, nil }, orders: true},
+		}, blamesOrder: true},
+		"no transactions": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) { return nil, nil }, blamesOrder: true},
 		"a transaction of nobody": {txs: func(context.Context, order.Order) ([]sawtooth.Transaction, error) {
 			return make([]sawtooth.Transaction, 1), nil
-		}, orders: true},
-		"too large": {max: 700, orders: true},
+		}, blamesOrder: true},
+		"too large": {max: 700, blamesOrder: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.signer == nil {
-				c.signer = mustKey(t, key1)
+				c.signer = mustKey(t, privateKey1)
 			}
 			if c.txs == nil {
-				c.txs = increments
+				c.txs = incrementTransactions
 			}
 			b, err := sawtooth.NewOrderBuilder(c.signer, c.txs, &sawtooth.OrderBuilderOptions{MaxBody: c.max})
 			require.NoError(t, err)
-			_, err = b.Build(t.Context(), "p", someOrders(1, "x"))
+			_, err = b.Build(t.Context(), "p", makeOrders(1, "x"))
 			require.Error(t, err)
-			assert.Equal(t, c.orders, errors.Is(err, batch.ErrInvalidInput), "%v", err)
-			if c.is != nil {
-				assert.ErrorIs(t, err, c.is)
+			assert.Equal(t, c.blamesOrder, errors.Is(err, batch.ErrInvalidInput), "%v", err)
+			if c.wantError != nil {
+				assert.ErrorIs(t, err, c.wantError)
 			}
 		})
 	}
-	_, err := sawtooth.NewOrderBuilder(nil, increments, nil)
+	_, err := sawtooth.NewOrderBuilder(nil, incrementTransactions, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	_, err = sawtooth.NewOrderBuilder(mustKey(t, key1), nil, nil)
+	_, err = sawtooth.NewOrderBuilder(mustKey(t, privateKey1), nil, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
-	_, err = sawtooth.NewOrderBuilder(badPublic{mustKey(t, key1)}, increments, nil)
+	_, err = sawtooth.NewOrderBuilder(badPublicKeySigner{mustKey(t, privateKey1)}, incrementTransactions, nil)
 	require.ErrorIs(t, err, batch.ErrInvalidInput, "a key that is none is found at the start")
 }
 
-type badPublic struct{ *sawtooth.PrivateKey }
+type badPublicKeySigner struct{ *sawtooth.PrivateKey }
 
-func (badPublic) PublicKey() string { return "04" }
+func (badPublicKeySigner) PublicKey() string { return "04" }
 
 // Orders are sent to a node by a real client: each order that the node refuses ends alone, and
 // each of the others takes effect once.
 func TestOrdersOnANode(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 5 * time.Millisecond})
 	client := newClient(t, n.URL(), &sawtooth.Options{Grace: 50 * time.Millisecond, Settle: 20 * time.Millisecond})
-	commitOne(t, n, client, "x")
+	commitSetting(t, n, client, "x")
 	st := memory.New()
-	builder, err := sawtooth.NewOrderBuilder(mustKey(t, key1), increments, nil)
+	builder, err := sawtooth.NewOrderBuilder(mustKey(t, privateKey1), incrementTransactions, nil)
 	require.NoError(t, err)
 	var runner *dltbatch.Runner
 	engine, err := autobatch.New(st, builder, &autobatch.Options{Wake: func(s batch.ServiceID) { runner.Wake(s) }})
@@ -158,7 +159,7 @@ func TestOrdersOnANode(t *testing.T) {
 	go func() { done <- runner.Run(ctx) }()
 	go func() { done <- engine.Run(ctx) }()
 
-	orders := someOrders(16, "x")
+	orders := makeOrders(16, "x")
 	orders[5].Payload = []byte("nobody") // a name that was never set
 	require.NoError(t, engine.Add(ctx, orders...))
 	wait, stop := context.WithTimeout(ctx, 30*time.Second)

@@ -72,15 +72,15 @@ func SplitBatchList(list []byte, service batch.ServiceID) ([]batch.Batch, error)
 	return out, nil
 }
 
-// decoded is a batch with its inner headers.
-type decoded struct {
+// decodedBatch is a batch with its inner headers.
+type decodedBatch struct {
 	batch     *pb.Batch
 	header    *pb.BatchHeader
 	txHeaders []*pb.TransactionHeader // the headers of batch.Transactions
 }
 
-func decode(payload []byte) (decoded, error) {
-	d := decoded{batch: new(pb.Batch), header: new(pb.BatchHeader)}
+func decode(payload []byte) (decodedBatch, error) {
+	d := decodedBatch{batch: new(pb.Batch), header: new(pb.BatchHeader)}
 	if len(payload) == 0 {
 		return d, &batch.InputError{Field: "Payload", Want: "a serialized Batch message"}
 	}
@@ -131,7 +131,7 @@ func transactionCount(payload []byte) (count int) {
 	return count
 }
 
-func (d decoded) batchTransactions() []batch.Transaction {
+func (d decodedBatch) batchTransactions() []batch.Transaction {
 	out := make([]batch.Transaction, len(d.txHeaders))
 	for i, h := range d.txHeaders {
 		out[i] = batch.Transaction{
@@ -145,7 +145,7 @@ func (d decoded) batchTransactions() []batch.Transaction {
 }
 
 // footprint returns the footprint of the whole batch.
-func (d decoded) footprint() batch.Footprint {
+func (d decodedBatch) footprint() batch.Footprint {
 	txs := make([]Declared, len(d.txHeaders))
 	for i, h := range d.txHeaders {
 		txs[i] = Declared{

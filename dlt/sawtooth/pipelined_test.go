@@ -24,32 +24,33 @@ import (
 
 var crashSeeds = flag.Int("crashes.seeds", 6, "number of seeds of TestPipelinedHoldsBehindLostBatches")
 
-// crashes describes crashes of a node, with its REST API, while batches of one lane are under way.
-type crashes struct {
-	window, batches, block int
-	after                  map[int]time.Duration // how long the node is down, by the number of commits before the crash
-	events                 bool                  // the clients use the node's events
-	runners                int                   // how many Runners work on one store
+// crashRun describes crashes of a node, with its REST API, while batches of one lane are under
+// way.
+type crashRun struct {
+	maxInFlight, batchCount, batchesPerBlock int
+	downtimeAfterCommits                     map[int]time.Duration // how long the node is down, by the number of commits before the crash
+	usesEvents                               bool                  // the clients use the node's events
+	runnerCount                              int                   // how many Runners work on one store
 }
 
-// play returns the chain, as the numbers of the batches in the order of their Add, and the reports
+// run returns the chain, as the numbers of the batches in the order of their Add, and the reports
 // of breaches of order.
-func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
-	node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: 200 * time.Millisecond, MaxBatchesPerBlock: c.block})
+func (c crashRun) run(t *testing.T) (chain []int, breaches []string) {
+	node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: 200 * time.Millisecond, MaxBatchesPerBlock: c.batchesPerBlock})
 	require.NoError(t, err)
 	t.Cleanup(node.Close)
 	var names []string
-	for i := range c.batches {
+	for i := range c.batchCount {
 		names = append(names, fmt.Sprint("n", i))
 	}
-	all := lane(t, names...)
+	all := laneOfBatches(t, names...)
 	at := map[batch.ID]int{}
 	for i, b := range all {
 		at[b.ID] = i
 	}
 	var mu sync.Mutex
 	finals := 0
-	killed := make(chan time.Duration, len(c.after))
+	killed := make(chan time.Duration, len(c.downtimeAfterCommits))
 	observe := batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -61,10 +62,10 @@ func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
 			if e.State != batch.Committed {
 				return
 			}
-			if finals++; c.after[finals] > 0 {
+			if finals++; c.downtimeAfterCommits[finals] > 0 {
 				node.Stop()
 				node.KillValidator()
-				killed <- c.after[finals]
+				killed <- c.downtimeAfterCommits[finals]
 			}
 		}
 	})
@@ -72,15 +73,15 @@ func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
 	var runners []*dltbatch.Runner
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	for range c.runners {
-		client := newClient(t, "http://node", &sawtooth.Options{Client: node.Client(), SingleValidator: true, Grace: 5 * time.Second, NoEvents: !c.events})
-		r, err := dltbatch.New(st, client, &dltbatch.Options{Strategy: queuer.Pipelined(c.window), Observer: observe})
+	for range c.runnerCount {
+		client := newClient(t, "http://node", &sawtooth.Options{Client: node.Client(), SingleValidator: true, Grace: 5 * time.Second, NoEvents: !c.usesEvents})
+		r, err := dltbatch.New(st, client, &dltbatch.Options{Strategy: queuer.Pipelined(c.maxInFlight), Observer: observe})
 		require.NoError(t, err)
 		running.Go(func() { assert.NoError(t, r.Run(ctx)) })
 		runners = append(runners, r)
 	}
 	require.NoError(t, runners[0].Add(ctx, all...))
-	for range c.after {
+	for range c.downtimeAfterCommits {
 		time.Sleep(<-killed)
 		node.Restart() // the requests that wait in the REST API are lost, too
 		require.NoError(t, node.Resume())
@@ -94,8 +95,8 @@ func (c crashes) play(t *testing.T) (chain []int, breaches []string) {
 	return chain, breaches
 }
 
-// inTurn returns the numbers from 0 to n-1.
-func inTurn(n int) (all []int) {
+// numbersUpTo returns the numbers from 0 to n-1.
+func numbersUpTo(n int) (all []int) {
 	for i := range n {
 		all = append(all, i)
 	}
@@ -108,8 +109,8 @@ func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
 	tier.Plain(t)
 	t.Run("one crash", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			chain, breaches := crashes{window: 8, batches: 60, block: 4, after: map[int]time.Duration{1: 300 * time.Millisecond}, events: true, runners: 1}.play(t)
-			assert.Equal(t, inTurn(60), chain)
+			chain, breaches := crashRun{maxInFlight: 8, batchCount: 60, batchesPerBlock: 4, downtimeAfterCommits: map[int]time.Duration{1: 300 * time.Millisecond}, usesEvents: true, runnerCount: 1}.run(t)
+			assert.Equal(t, numbersUpTo(60), chain)
 			assert.Empty(t, breaches)
 		})
 	})
@@ -117,12 +118,12 @@ func TestPipelinedHoldsBehindLostBatches(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
-				c := crashes{window: 2 + r.IntN(20), batches: 60, block: 1 + r.IntN(8), after: map[int]time.Duration{}, events: r.IntN(2) == 0, runners: 1 + r.IntN(2)}
+				c := crashRun{maxInFlight: 2 + r.IntN(20), batchCount: 60, batchesPerBlock: 1 + r.IntN(8), downtimeAfterCommits: map[int]time.Duration{}, usesEvents: r.IntN(2) == 0, runnerCount: 1 + r.IntN(2)}
 				for range 1 + r.IntN(3) {
-					c.after[1+r.IntN(40)] = time.Duration(50+r.IntN(4000)) * time.Millisecond
+					c.downtimeAfterCommits[1+r.IntN(40)] = time.Duration(50+r.IntN(4000)) * time.Millisecond
 				}
-				chain, breaches := c.play(t)
-				assert.Equal(t, inTurn(60), chain, "%+v", c)
+				chain, breaches := c.run(t)
+				assert.Equal(t, numbersUpTo(60), chain, "%+v", c)
 				assert.Empty(t, breaches, "%+v", c)
 			})
 		})
@@ -137,7 +138,7 @@ func TestPipelinedHoldsWhatIsAddedLater(t *testing.T) {
 		node, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})
 		require.NoError(t, err)
 		t.Cleanup(node.Close)
-		all := lane(t, "a", "b", "c", "d")
+		all := laneOfBatches(t, "a", "b", "c", "d")
 		client := newClient(t, "http://node", &sawtooth.Options{Client: node.Client(), SingleValidator: true, Grace: 20 * time.Second})
 		breaches := 0
 		r, err := dltbatch.New(memory.New(), client, &dltbatch.Options{Strategy: queuer.Pipelined(8), Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {

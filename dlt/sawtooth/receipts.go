@@ -72,7 +72,7 @@ func (c *Client) receiptsOf(ctx context.Context, id batch.ID) ([]batch.Receipt, 
 	for i := range c.endpoints {
 		e := c.endpoints[(first+i)%len(c.endpoints)]
 		f, err := c.lookup(ctx, opReceipts, e.batches, string(id), codeNoBatch)
-		if err == nil && f.inChain {
+		if err == nil && f.isInChain {
 			return c.fetchReceipts(ctx, e, f.transactions)
 		}
 		errs = append(errs, err)

@@ -20,8 +20,8 @@ import (
 // With Options.Receipts, a COMMITTED status has its receipts. Receipts that cannot be fetched are
 // left out.
 func TestReceipts(t *testing.T) {
-	var missing atomic.Value
-	missing.Store("")
+	var missingID atomic.Value
+	missingID.Store("")
 	lookups := atomic.Int64{}
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{
 		Request: func(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
@@ -29,7 +29,7 @@ func TestReceipts(t *testing.T) {
 				return sawtoothtest.Fault{}
 			}
 			lookups.Add(1)
-			if id := missing.Load().(string); id != "" && strings.HasPrefix(string(p.Batches[0]), id) {
+			if id := missingID.Load().(string); id != "" && strings.HasPrefix(string(p.Batches[0]), id) {
 				return sawtoothtest.Fault{Answer: sawtoothtest.AnswerError, Status: http.StatusNotFound, Code: 80}
 			}
 			return sawtoothtest.Fault{}
@@ -40,13 +40,13 @@ func TestReceipts(t *testing.T) {
 
 	first, a1 := sawtoothtest.Set("x", 1)
 	second, a2 := sawtoothtest.Inc("x", 4)
-	b, err := sawtooth.Build(mustKey(t, key1), "", txOf("1", first, a1), txOf("2", second, a2))
+	b, err := sawtooth.Build(mustKey(t, privateKey1), "", txOf("1", first, a1), txOf("2", second, a2))
 	require.NoError(t, err)
-	send(t, n, c, b, sawtoothtest.Committed)
+	submitUntil(t, n, c, b, sawtoothtest.Committed)
 	bad, address := sawtoothtest.Dec("x", 9) // the result is below zero
 	invalid := batchOf(t, "bad", bad, address)
-	send(t, n, c, invalid, sawtoothtest.Invalid)
-	more := commitOne(t, n, c, "y")
+	submitUntil(t, n, c, invalid, sawtoothtest.Invalid)
+	more := commitSetting(t, n, c, "y")
 
 	ask := func(c *sawtooth.Client) map[batch.ID]batch.Status {
 		statuses, err := c.BatchStatuses(context.Background(), "", attempts(b.ID, invalid.ID, more.ID, testID(1)))
@@ -81,11 +81,11 @@ func TestReceipts(t *testing.T) {
 	assert.Len(t, got[invalid.ID].Receipts, 1)
 	assert.EqualValues(t, 4, lookups.Load(), "two for each that is committed")
 
-	missing.Store(b.Transactions[0].ID)
+	missingID.Store(b.Transactions[0].ID)
 	got = ask(c)
 	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedCommitted}, got[b.ID], "committed, without receipts this time")
 	assert.Len(t, got[more.ID].Receipts, 1, "the others have theirs")
-	missing.Store(string(b.ID))
+	missingID.Store(string(b.ID))
 	assert.Equal(t, batch.Status{ID: b.ID, Reported: batch.ReportedCommitted}, ask(c)[b.ID])
 }
 
@@ -94,7 +94,7 @@ func TestReceipts(t *testing.T) {
 func TestReceiptsOfAnAnswerAreBounded(t *testing.T) {
 	n := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 10 * time.Millisecond})
 	c := newClient(t, n.URL(), &sawtooth.Options{Receipts: true})
-	ids := []batch.ID{commitOne(t, n, c, "x").ID, commitOne(t, n, c, "y").ID, commitOne(t, n, c, "z").ID}
+	ids := []batch.ID{commitSetting(t, n, c, "x").ID, commitSetting(t, n, c, "y").ID, commitSetting(t, n, c, "z").ID}
 	one, err := c.BatchStatuses(t.Context(), "", attempts(ids[0]))
 	require.NoError(t, err)
 	require.Len(t, one[0].Receipts, 1)
@@ -131,7 +131,7 @@ func TestReceiptsThatHang(t *testing.T) {
 		require.NoError(t, err)
 		defer n.Close()
 		c := newClient(t, "http://node", &sawtooth.Options{Client: n.Client(), Receipts: true})
-		b := setting(t, "x")
+		b := settingBatch(t, "x")
 		require.NoError(t, c.Submit(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}))
 		time.Sleep(5 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -22,17 +22,17 @@ import (
 // event. The Runner asks for them once more, and not again.
 func TestReceiptsThatCameLate(t *testing.T) {
 	for name, c := range map[string]struct {
-		hangs int32         // how many requests are never answered
-		slow  time.Duration // the delay of each other request
-		off   bool
-		want  int   // the number of receipts
-		asked int32 // the number of requests: two for receipts, or one that hung
+		hangCount int32         // how many requests are never answered
+		delay     time.Duration // the delay of each other request
+		isOff     bool
+		want      int   // the number of receipts
+		asked     int32 // the number of requests: two for receipts, or one that hung
 	}{
 		"in time":          {want: 1, asked: 2},
-		"one hung":         {hangs: 1, want: 1, asked: 3},
-		"each takes 6 s":   {slow: 6 * time.Second, want: 1, asked: 3},
-		"they never come":  {hangs: 1000, asked: 2},
-		"nobody wants any": {hangs: 1000, off: true},
+		"one hung":         {hangCount: 1, want: 1, asked: 3},
+		"each takes 6 s":   {delay: 6 * time.Second, want: 1, asked: 3},
+		"they never come":  {hangCount: 1000, asked: 2},
+		"nobody wants any": {hangCount: 1000, isOff: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -42,15 +42,15 @@ func TestReceiptsThatCameLate(t *testing.T) {
 						switch {
 						case p.Operation != sawtoothtest.OpLookup:
 							return sawtoothtest.Fault{}
-						case asked.Add(1) <= c.hangs:
+						case asked.Add(1) <= c.hangCount:
 							return sawtoothtest.Fault{Answer: sawtoothtest.AnswerNever}
 						}
-						return sawtoothtest.Fault{Delay: c.slow}
+						return sawtoothtest.Fault{Delay: c.delay}
 					},
 				}})
 				require.NoError(t, err)
 				defer n.Close()
-				client := newClient(t, "http://node", &sawtooth.Options{Client: n.Client(), Receipts: !c.off, NoEvents: true})
+				client := newClient(t, "http://node", &sawtooth.Options{Client: n.Client(), Receipts: !c.isOff, NoEvents: true})
 				var mu sync.Mutex
 				final := 0
 				r, err := dltbatch.New(memory.New(), client, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
@@ -64,7 +64,7 @@ func TestReceiptsThatCameLate(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- r.Run(ctx) }()
-				b := setting(t, "x")
+				b := settingBatch(t, "x")
 				begin := time.Now()
 				require.NoError(t, r.Add(ctx, b))
 				rec, err := r.Await(ctx, b.Key())

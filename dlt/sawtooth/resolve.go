@@ -53,8 +53,8 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	return c.resolveUnknown(ctx, d)
 }
 
-func evidenceOfLookup(is bool, err error) (dlt.Evidence, error) {
-	if is {
+func evidenceOfLookup(isCommitted bool, err error) (dlt.Evidence, error) {
+	if isCommitted {
 		return dlt.Committed, nil
 	}
 	return dlt.CannotTell, err
@@ -63,7 +63,7 @@ func evidenceOfLookup(is bool, err error) (dlt.Evidence, error) {
 // resolveUnknown returns the evidence for a batch that no node knows.
 func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if d.Ended > c.traits.ResendQuiet+c.traits.Vanish {
-		return c.unlessBehind(ctx, d)
+		return c.notCommittedUnlessBehind(ctx, d)
 	}
 	if c.traits.Vanish > 0 {
 		return dlt.InFlight, nil // the other batch may vanish, and then this one may be committed
@@ -77,7 +77,7 @@ func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence,
 		if !isID(tx.ID) {
 			continue
 		}
-		is, other, err := c.throughAnother(ctx, d.ID, tx.ID)
+		is, other, err := c.hasTransactionInAnother(ctx, d.ID, tx.ID)
 		switch {
 		case is || err != nil:
 			return evidenceOfLookup(is, err)
@@ -88,15 +88,15 @@ func (c *Client) resolveUnknown(ctx context.Context, d dlt.Doubt) (dlt.Evidence,
 	return dlt.InFlight, nil
 }
 
-// unlessBehind returns NotCommitted if each node has an earlier commit of the lane in its chain. A
-// node that reads the chain again, after the loss of its disk, does not know any batch yet, and
-// its answer proves nothing.
-func (c *Client) unlessBehind(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+// notCommittedUnlessBehind returns NotCommitted if each node has an earlier commit of the lane in
+// its chain. A node that reads the chain again, after the loss of its disk, does not know any
+// batch yet, and its answer proves nothing.
+func (c *Client) notCommittedUnlessBehind(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	if len(d.Witnesses) == 0 {
 		return dlt.NotCommitted, nil // there is no earlier commit to look for
 	}
 	for _, e := range c.endpoints {
-		has, err := c.hasAny(ctx, e, d.Witnesses[:min(len(d.Witnesses), maxLookups)])
+		has, err := c.hasAnyBatch(ctx, e, d.Witnesses[:min(len(d.Witnesses), maxLookups)])
 		switch {
 		case err != nil:
 			return dlt.CannotTell, err
@@ -107,35 +107,35 @@ func (c *Client) unlessBehind(ctx context.Context, d dlt.Doubt) (dlt.Evidence, e
 	return dlt.NotCommitted, nil
 }
 
-// hasAny reports whether one of these batches is in a node's chain.
-func (c *Client) hasAny(ctx context.Context, e endpoint, ids []batch.ID) (bool, error) {
+// hasAnyBatch reports whether one of these batches is in a node's chain.
+func (c *Client) hasAnyBatch(ctx context.Context, e endpoint, ids []batch.ID) (bool, error) {
 	for _, id := range ids {
 		if !isID(string(id)) {
 			continue
 		}
-		if f, err := c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch); f.inChain || err != nil {
-			return f.inChain, err
+		if f, err := c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch); f.isInChain || err != nil {
+			return f.isInChain, err
 		}
 	}
 	return false, nil
 }
 
-// throughAnother reports whether a transaction is in the chain (is), and whether it is there
-// through another batch, since the node does not have this one (other). It asks the same node
-// first for the transaction and then for the batch: in the reverse order, a commit in between
+// hasTransactionInAnother reports whether a transaction is in the chain (is), and whether it is
+// there through another batch, since the node does not have this one (other). It asks the same
+// node first for the transaction and then for the batch: in the reverse order, a commit in between
 // would look like another batch's.
-func (c *Client) throughAnother(ctx context.Context, id batch.ID, tx string) (is, other bool, err error) {
+func (c *Client) hasTransactionInAnother(ctx context.Context, id batch.ID, tx string) (is, other bool, err error) {
 	for _, e := range c.endpoints {
 		f, err := c.lookup(ctx, opResolve, e.transactions, tx, codeNoTransaction)
 		if err != nil {
 			return false, false, err
 		}
-		if !f.inChain {
+		if !f.isInChain {
 			continue
 		}
 		f, err = c.lookup(ctx, opResolve, e.batches, string(id), codeNoBatch)
-		if err != nil || f.inChain {
-			return f.inChain, false, err
+		if err != nil || f.isInChain {
+			return f.isInChain, false, err
 		}
 		other = true
 	}
@@ -166,7 +166,7 @@ func (c *Client) askForEvidence(ctx context.Context, endpoint int, id batch.ID) 
 	switch {
 	case err != nil:
 		return 0, err
-	case f.inChain:
+	case f.isInChain:
 		return batch.ReportedCommitted, nil
 	}
 	statuses, err := c.ask(ctx, endpoint, []batch.ID{id})

@@ -19,30 +19,30 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth"
 )
 
-// node is one of several nodes. It answers with the status that the test has set for each id, and
-// counts the requests.
-type node struct {
+// answeringNode is one of several nodes. It answers with the status that the test has set for each
+// id, and counts the requests.
+type answeringNode struct {
 	*httptest.Server
-	mu     sync.Mutex
-	says   map[string]string
-	status int // the HTTP status of both kinds of requests; 0 means the usual one
-	posted int
-	asked  int
+	mu         sync.Mutex
+	wordByID   map[string]string
+	status     int // the HTTP status of both kinds of requests; 0 means the usual one
+	postCount  int
+	queryCount int
 }
 
-func startNode(t *testing.T) *node {
+func startAnsweringNode(t *testing.T) *answeringNode {
 	t.Helper()
-	n := &node{says: make(map[string]string)}
+	n := &answeringNode{wordByID: make(map[string]string)}
 	n.Server = httptest.NewServer(n)
 	t.Cleanup(n.Close)
 	return n
 }
 
-func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *answeringNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if r.URL.Path == "/batches" {
-		n.posted++
+		n.postCount++
 		_, _ = io.Copy(io.Discard, r.Body)
 		if n.status == 0 {
 			w.WriteHeader(http.StatusAccepted)
@@ -51,7 +51,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	n.asked++
+	n.queryCount++
 	var ids []string
 	_ = json.NewDecoder(r.Body).Decode(&ids)
 	if n.status != 0 {
@@ -60,7 +60,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var data []string
 	for _, id := range ids {
-		word := n.says[id]
+		word := n.wordByID[id]
 		if word == "" {
 			word = "UNKNOWN"
 		}
@@ -69,38 +69,38 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"data": [%s]}`, strings.Join(data, ","))
 }
 
-// stop closes the node and the client's connections, so that the next request is refused.
-func stop(c *sawtooth.Client, n *node) {
+// closeNode closes the node and the client's connections, so that the next request is refused.
+func closeNode(c *sawtooth.Client, n *answeringNode) {
 	c.CloseIdleConnections()
 	n.Close()
 }
 
-func (n *node) set(id batch.ID, word string) {
+func (n *answeringNode) setStatus(id batch.ID, word string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.says[string(id)] = word
+	n.wordByID[string(id)] = word
 }
 
-func (n *node) answer(status int) {
+func (n *answeringNode) setHTTPStatus(status int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.status = status
 }
 
-func (n *node) counts() (posted, asked int) {
+func (n *answeringNode) counts() (posted, asked int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	posted, asked = n.posted, n.asked
-	n.posted, n.asked = 0, 0
+	posted, asked = n.postCount, n.queryCount
+	n.postCount, n.queryCount = 0, 0
 	return posted, asked
 }
 
-func submit(c *sawtooth.Client, id batch.ID) error {
+func submitFirst(c *sawtooth.Client, id batch.ID) error {
 	return c.Submit(context.Background(), batch.Attempt{Key: batch.Key{ID: id}, Number: 1, Payload: []byte("hello")})
 }
 
-// reported asks about one batch and returns the reported status, 0 if there is none.
-func reported(t *testing.T, c *sawtooth.Client, id batch.ID) (batch.Reported, error) {
+// reportedBy asks about one batch and returns the reported status, 0 if there is none.
+func reportedBy(t *testing.T, c *sawtooth.Client, id batch.ID) (batch.Reported, error) {
 	t.Helper()
 	got, err := c.BatchStatuses(context.Background(), "", attempts(id))
 	require.LessOrEqual(t, len(got), 1)
@@ -112,41 +112,41 @@ func reported(t *testing.T, c *sawtooth.Client, id batch.ID) (batch.Reported, er
 }
 
 func TestStatusesAreAskedWhereTheBatchWasSent(t *testing.T) {
-	a, b := startNode(t), startNode(t)
+	a, b := startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
 	id := testID(1)
-	require.NoError(t, submit(c, id))
-	a.set(id, "PENDING")
-	b.set(id, "COMMITTED") // the client does not ask this node
-	r, err := reported(t, c, id)
+	require.NoError(t, submitFirst(c, id))
+	a.setStatus(id, "PENDING")
+	b.setStatus(id, "COMMITTED") // the client does not ask this node
+	r, err := reportedBy(t, c, id)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedPending, r)
 	_, asked := b.counts()
 	assert.Zero(t, asked)
 
-	a.set(id, "COMMITTED")
-	r, err = reported(t, c, id)
+	a.setStatus(id, "COMMITTED")
+	r, err = reportedBy(t, c, id)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedCommitted, r)
 	_, asked = b.counts()
 	assert.Zero(t, asked)
 
 	// The batch is final, so the client forgot where it was sent, and now asks all nodes.
-	_, err = reported(t, c, id)
+	_, err = reportedBy(t, c, id)
 	require.NoError(t, err)
 	_, asked = b.counts()
 	assert.Equal(t, 1, asked)
 }
 
 func TestDoubtIsRememberedAndRefusalIsNot(t *testing.T) {
-	a, b := startNode(t), startNode(t)
+	a, b := startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
 	for status, everywhere := range map[int]int{503: 0, 429: 1, 404: 1} {
 		id := testID(status)
-		a.answer(status)
-		require.Error(t, submit(c, id))
-		a.answer(0)
-		_, err := reported(t, c, id)
+		a.setHTTPStatus(status)
+		require.Error(t, submitFirst(c, id))
+		a.setHTTPStatus(0)
+		_, err := reportedBy(t, c, id)
 		require.NoError(t, err)
 		_, asked := b.counts()
 		assert.Equal(t, everywhere, asked, "%d", status)
@@ -158,17 +158,17 @@ func TestDoubtIsRememberedAndRefusalIsNot(t *testing.T) {
 // A refusal of an unknown kind may be this one node's. When it comes again and again, another node
 // gets the batch.
 func TestAnEndpointThatLeavesABatchInDoubtIsLeft(t *testing.T) {
-	a, b := startNode(t), startNode(t)
+	a, b := startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
-	a.answer(500)
+	a.setHTTPStatus(500)
 	for range 3 {
-		require.Equal(t, batch.KindDoubt, dlt.Kind(submit(c, testID(1))))
+		require.Equal(t, batch.KindDoubt, dlt.Kind(submitFirst(c, testID(1))))
 	}
-	require.NoError(t, submit(c, testID(1)))
+	require.NoError(t, submitFirst(c, testID(1)))
 	posted, _ := b.counts()
 	assert.Equal(t, 1, posted)
-	b.set(testID(1), "COMMITTED")
-	r, err := reported(t, c, testID(1))
+	b.setStatus(testID(1), "COMMITTED")
+	r, err := reportedBy(t, c, testID(1))
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedCommitted, r)
 }
@@ -176,13 +176,13 @@ func TestAnEndpointThatLeavesABatchInDoubtIsLeft(t *testing.T) {
 func TestStrongestAnswerCounts(t *testing.T) {
 	words := []string{"UNKNOWN", "PENDING", "INVALID", "COMMITTED"}
 	values := []batch.Reported{batch.ReportedUnknown, batch.ReportedPending, batch.ReportedInvalid, batch.ReportedCommitted}
-	a, b := startNode(t), startNode(t)
+	a, b := startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
 	for i := range words {
 		for j := range words {
-			a.set(testID(1), words[i])
-			b.set(testID(1), words[j])
-			r, err := reported(t, c, testID(1))
+			a.setStatus(testID(1), words[i])
+			b.setStatus(testID(1), words[j])
+			r, err := reportedBy(t, c, testID(1))
 			require.NoError(t, err)
 			assert.Equal(t, values[max(i, j)], r, "%s and %s", words[i], words[j])
 		}
@@ -190,58 +190,58 @@ func TestStrongestAnswerCounts(t *testing.T) {
 }
 
 func TestFallbackAfterARefusedConnection(t *testing.T) {
-	b := startNode(t)
+	b := startAnsweringNode(t)
 	c := newClient(t, deadURL(t), &sawtooth.Options{Fallbacks: []string{b.URL}})
-	require.ErrorIs(t, submit(c, testID(1)), dlt.ErrUnavailable)
+	require.ErrorIs(t, submitFirst(c, testID(1)), dlt.ErrUnavailable)
 	posted, _ := b.counts()
 	assert.Zero(t, posted, "the attempt itself is not sent again")
 	for range 3 {
-		require.NoError(t, submit(c, testID(1)))
+		require.NoError(t, submitFirst(c, testID(1)))
 	}
 	posted, _ = b.counts()
 	assert.Equal(t, 3, posted, "and stays there")
 }
 
 func TestAContextThatEndedIsNotTheNodesFault(t *testing.T) {
-	a, b := startNode(t), startNode(t)
+	a, b := startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, c.Submit(ctx, attempt(t)), dlt.ErrUnavailable)
-	require.NoError(t, submit(c, testID(1)))
+	require.NoError(t, submitFirst(c, testID(1)))
 	posted, _ := a.counts()
 	assert.Equal(t, 1, posted)
 }
 
-func TestStickyNodeIsGone(t *testing.T) {
-	a, b, d := startNode(t), startNode(t), startNode(t)
+func TestAnotherNodeIsUsedWhenThePreferredOneIsGone(t *testing.T) {
+	a, b, d := startAnsweringNode(t), startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL, d.URL}})
 	id := testID(1)
-	require.NoError(t, submit(c, id))
-	a.set(id, "PENDING")
+	require.NoError(t, submitFirst(c, id))
+	a.setStatus(id, "PENDING")
 
 	// A node that is slow or fails still exists: it may know more than the others.
-	a.answer(503)
-	b.set(id, "PENDING")
-	r, err := reported(t, c, id)
+	a.setHTTPStatus(503)
+	b.setStatus(id, "PENDING")
+	r, err := reportedBy(t, c, id)
 	assert.Zero(t, r)
 	require.ErrorIs(t, err, dlt.ErrDoubt)
 
-	stop(c, a)
-	d.set(id, "COMMITTED")
-	r, err = reported(t, c, id)
+	closeNode(c, a)
+	d.setStatus(id, "COMMITTED")
+	r, err = reportedBy(t, c, id)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedCommitted, r)
 
 	id = testID(2) // no node knows the batch, and all of them answer so
-	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
-	r, err = reported(t, c, id)
+	require.ErrorIs(t, submitFirst(c, id), dlt.ErrUnavailable)
+	r, err = reportedBy(t, c, id)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedUnknown, r)
 
-	stop(c, b)
-	stop(c, d)
-	r, err = reported(t, c, id)
+	closeNode(c, b)
+	closeNode(c, d)
+	r, err = reportedBy(t, c, id)
 	assert.Zero(t, r)
 	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))
 }
@@ -249,14 +249,14 @@ func TestStickyNodeIsGone(t *testing.T) {
 // While a node that may have the batch gives no answer, another node's UNKNOWN does not count, and
 // any stronger status does.
 func TestUnknownIsHeldBackWhileANodeIsInTrouble(t *testing.T) {
-	a, b := startNode(t), startNode(t)
+	a, b := startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL}})
-	a.answer(503)
-	r, err := reported(t, c, testID(1))
+	a.setHTTPStatus(503)
+	r, err := reportedBy(t, c, testID(1))
 	assert.Zero(t, r)
 	require.ErrorIs(t, err, dlt.ErrDoubt)
-	b.set(testID(1), "PENDING")
-	r, err = reported(t, c, testID(1))
+	b.setStatus(testID(1), "PENDING")
+	r, err = reportedBy(t, c, testID(1))
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedPending, r)
 }
@@ -264,7 +264,7 @@ func TestUnknownIsHeldBackWhileANodeIsInTrouble(t *testing.T) {
 // An answer names the node for submissions if it is that node's own answer, and names no other
 // node, because each node has its own memory.
 func TestAnswersNameTheNodeThatIsSubmittedTo(t *testing.T) {
-	a, b := startNode(t), startNode(t)
+	a, b := startAnsweringNode(t), startAnsweringNode(t)
 	fallbacks := &sawtooth.Options{Fallbacks: []string{b.URL}}
 	endpoint := func(c *sawtooth.Client, id batch.ID) (batch.Reported, string) {
 		got, err := c.BatchStatuses(context.Background(), "", attempts(id))
@@ -286,19 +286,19 @@ func TestAnswersNameTheNodeThatIsSubmittedTo(t *testing.T) {
 		{"INVALID", "PENDING", batch.ReportedInvalid, ""},
 		{"PENDING", "COMMITTED", batch.ReportedCommitted, ""},
 	} {
-		a.set(id, x.a)
-		b.set(id, x.b)
+		a.setStatus(id, x.a)
+		b.setStatus(id, x.b)
 		word, name := endpoint(c, id)
 		assert.Equal(t, x.want, word)
 		assert.Equal(t, x.name, name, "%s and %s", x.a, x.b)
 	}
 
-	a.set(id, "PENDING")
-	b.set(id, "PENDING")
-	stop(c, a) // asked, and not reached; still the node for submissions
+	a.setStatus(id, "PENDING")
+	b.setStatus(id, "PENDING")
+	closeNode(c, a) // asked, and not reached; still the node for submissions
 	_, name := endpoint(c, id)
 	assert.Empty(t, name)
-	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
+	require.ErrorIs(t, submitFirst(c, id), dlt.ErrUnavailable)
 	_, name = endpoint(c, id)
 	assert.Equal(t, b.URL, name, "from now on that one is submitted to")
 
@@ -312,16 +312,16 @@ func TestAnswersNameTheNodeThatIsSubmittedTo(t *testing.T) {
 }
 
 // Both nodes are asked about a batch that was sent to two nodes.
-func TestSentTwice(t *testing.T) {
-	a, b, d := startNode(t), startNode(t), startNode(t)
+func TestBothNodesOfABatchSentTwiceAreAsked(t *testing.T) {
+	a, b, d := startAnsweringNode(t), startAnsweringNode(t), startAnsweringNode(t)
 	c := newClient(t, a.URL, &sawtooth.Options{Fallbacks: []string{b.URL, d.URL}})
 	id := testID(1)
-	require.NoError(t, submit(c, id))
-	stop(c, a)
-	require.ErrorIs(t, submit(c, id), dlt.ErrUnavailable)
-	require.NoError(t, submit(c, id))
-	b.set(id, "PENDING")
-	r, err := reported(t, c, id)
+	require.NoError(t, submitFirst(c, id))
+	closeNode(c, a)
+	require.ErrorIs(t, submitFirst(c, id), dlt.ErrUnavailable)
+	require.NoError(t, submitFirst(c, id))
+	b.setStatus(id, "PENDING")
+	r, err := reportedBy(t, c, id)
 	require.NoError(t, err)
 	assert.Equal(t, batch.ReportedPending, r)
 	_, asked := d.counts()
@@ -342,7 +342,7 @@ func TestNewRefuses(t *testing.T) {
 			var in *batch.InputError
 			require.ErrorAs(t, err, &in, url)
 			assert.Equal(t, o.field, in.Field)
-			noSecrets(t, err)
+			requireNoSecrets(t, err)
 		}
 	}
 	for name, o := range map[string]sawtooth.Options{
@@ -351,7 +351,7 @@ func TestNewRefuses(t *testing.T) {
 		"settle":       {Settle: -1},
 		"body":         {MaxBody: -1},
 		"response":     {MaxResponse: -1},
-		"tls":          {Client: &http.Client{}, TLSConfig: trusting(startTLS(t), "")},
+		"tls":          {Client: &http.Client{}, TLSConfig: tlsConfigFor(startTLS(t), "")},
 		"fallbacks":    {Fallbacks: make([]string, 64)},
 		"list":         {MaxList: -1},
 		"single":       {Fallbacks: []string{"http://localhost:8009"}, SingleValidator: true},
@@ -362,7 +362,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		_, err := sawtooth.New("http://localhost:8008", &o)
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
-		noSecrets(t, err)
+		requireNoSecrets(t, err)
 	}
 }
 
@@ -393,9 +393,9 @@ func TestURLsOfOthersAreStripped(t *testing.T) {
 		return nil, fmt.Errorf("get token: %w", err)
 	})}
 	c := newClient(t, "http://localhost:8008", &sawtooth.Options{Client: own})
-	err := submit(c, testID(1))
+	err := submitFirst(c, testID(1))
 	require.Error(t, err)
-	noSecrets(t, err)
+	requireNoSecrets(t, err)
 	assert.NotContains(t, err.Error(), "user:")
 	assert.Contains(t, err.Error(), `"http://127.0.0.1:1/t"`)
 	assert.NotErrorIs(t, err, dlt.ErrUnavailable, "a wrapper's request is not ours")

@@ -49,8 +49,8 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 				},
 			}})
 			client := newClient(t, n.URL(), &sawtooth.Options{Grace: 50 * time.Millisecond, ResendQuiet: quiet, Settle: 50 * time.Millisecond})
-			watched := &resolves{Client: client}
-			decisions := &decisions{}
+			watched := &evidenceRecorder{Client: client}
+			decisions := &decisionCounter{}
 			r, err := dltbatch.New(memory.New(), watched, &dltbatch.Options{
 				PollInterval: 20 * time.Millisecond, ScanInterval: 20 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 10 * time.Millisecond}, Observer: decisions,
 			})
@@ -60,7 +60,7 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 			go func() { done <- r.Run(ctx) }()
 			defer func() { cancel(); assert.NoError(t, <-done) }()
 
-			b := setting(t, "x")
+			b := settingBatch(t, "x")
 			b.Budget = c.budget
 			begin := time.Now()
 			require.NoError(t, r.Add(ctx, b))
@@ -88,56 +88,56 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 	}
 }
 
-// resolves records the results of Resolve.
-type resolves struct {
+// evidenceRecorder records the results of Resolve.
+type evidenceRecorder struct {
 	*sawtooth.Client
-	mu    sync.Mutex
-	found []dlt.Evidence
+	mu       sync.Mutex
+	evidence []dlt.Evidence
 }
 
 // Resolve implements dlt.Ledger.
-func (r *resolves) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+func (r *evidenceRecorder) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	e, err := r.Client.Resolve(ctx, d)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.found = append(r.found, e)
+	r.evidence = append(r.evidence, e)
 	return e, err
 }
 
-func (r *resolves) count() int {
+func (r *evidenceRecorder) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.found)
+	return len(r.evidence)
 }
 
-func (r *resolves) last() dlt.Evidence {
+func (r *evidenceRecorder) last() dlt.Evidence {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.found) == 0 {
+	if len(r.evidence) == 0 {
 		return dlt.CannotTell
 	}
-	return r.found[len(r.found)-1]
+	return r.evidence[len(r.evidence)-1]
 }
 
-// decisions counts the events that ask a person for a decision.
-type decisions struct {
-	mu sync.Mutex
-	n  int
+// decisionCounter counts the events that ask a person for a decision.
+type decisionCounter struct {
+	mu            sync.Mutex
+	decisionCount int
 }
 
 // Observe implements batch.Observer.
-func (d *decisions) Observe(_ context.Context, e batch.Event) {
+func (d *decisionCounter) Observe(_ context.Context, e batch.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e.Kind == batch.EventDecision {
-		d.n++
+		d.decisionCount++
 	}
 }
 
-func (d *decisions) count() int {
+func (d *decisionCounter) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.n
+	return d.decisionCount
 }
 
 // With a node's events, a commit is known long before the batch would be asked about.
@@ -163,7 +163,7 @@ func TestEventsReachTheRunner(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- r.Run(ctx) }()
 				time.Sleep(30 * time.Second)
-				b := setting(t, "x")
+				b := settingBatch(t, "x")
 				begin := time.Now()
 				require.NoError(t, r.Add(ctx, b))
 				rec, err := r.Await(ctx, b.Key())

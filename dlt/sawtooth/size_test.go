@@ -17,25 +17,25 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// asList returns the body of a POST of one payload.
-func asList(payload []byte) []byte {
+// listBody returns the body of a POST of one payload.
+func listBody(payload []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), payload)
 }
 
-// sized returns a batch whose request has n bytes.
-func sized(t *testing.T, n int) batch.Batch {
+// batchOfSize returns a batch whose request has n bytes.
+func batchOfSize(t *testing.T, n int) batch.Batch {
 	t.Helper()
 	build := func(payload int) batch.Batch {
-		b, err := sawtooth.Build(mustKey(t, key1), "aaaaa-bbbbb::a000", sawtooth.Transaction{
+		b, err := sawtooth.Build(mustKey(t, privateKey1), "aaaaa-bbbbb::a000", sawtooth.Transaction{
 			FamilyName: "sabre", FamilyVersion: "0.5", Inputs: []string{"00"}, Outputs: []string{"00"}, Payload: make([]byte, payload),
 		})
 		require.NoError(t, err)
 		return b
 	}
 	// In both batches the length fields before long values have four bytes each.
-	request := len(asList(build(n - 1000).Payload))
+	request := len(listBody(build(n - 1000).Payload))
 	b := build(n - 1000 + n - request)
-	require.Len(t, asList(b.Payload), n)
+	require.Len(t, listBody(b.Payload), n)
 	return b
 }
 
@@ -44,7 +44,7 @@ func sized(t *testing.T, n int) batch.Batch {
 // default, and Check of a Splinter client uses its own limit.
 func TestSizeIsTheLedgers(t *testing.T) {
 	tier.Plain(t)
-	below, at := sized(t, sawtooth.DefaultMaxBody-1), sized(t, sawtooth.DefaultMaxBody)
+	below, at := batchOfSize(t, sawtooth.DefaultMaxBody-1), batchOfSize(t, sawtooth.DefaultMaxBody)
 	require.NoError(t, sawtooth.Check(below))
 	node := sawtoothtest.Start(t, nil)
 	c := newClient(t, node.URL(), nil)
@@ -56,7 +56,7 @@ func TestSizeIsTheLedgers(t *testing.T) {
 		assert.Equal(t, "less than 10485760 bytes", in.Want)
 	}
 	for status, b := range map[int]batch.Batch{http.StatusAccepted: below, http.StatusRequestEntityTooLarge: at} {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, node.URL()+"/batches", bytes.NewReader(asList(b.Payload)))
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, node.URL()+"/batches", bytes.NewReader(listBody(b.Payload)))
 		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/octet-stream")
 		res, err := node.Client().Do(req)

@@ -29,7 +29,7 @@ const opStatuses = "batch statuses"
 // Errors are [*dlt.Error]s, joined if several nodes were asked; the answers that come with an
 // error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	out, err := c.statuses(ctx, askable(attempts))
+	out, err := c.statuses(ctx, validIDs(attempts))
 	if c.receipts {
 		c.addReceipts(ctx, out, slices.ContainsFunc(attempts, func(a batch.Attempt) bool { return !a.Committed }))
 	}
@@ -73,8 +73,8 @@ func (c *Client) statuses(ctx context.Context, ids []batch.ID) ([]batch.Status, 
 	return out, errors.Join(errs...)
 }
 
-// askable returns the ids that a node accepts, each once.
-func askable(attempts []batch.Attempt) []batch.ID {
+// validIDs returns the ids that a node accepts, each once.
+func validIDs(attempts []batch.Attempt) []batch.ID {
 	ids := make([]batch.ID, 0, len(attempts))
 	seen := make(map[batch.ID]struct{}, len(attempts))
 	for _, a := range attempts {

@@ -34,8 +34,8 @@ func element(id batch.ID, status string) string {
 	return fmt.Sprintf(`{"id": %q, "invalid_transactions": [], "status": %q}`, id, status)
 }
 
-// answering returns a node that answers every status request with status and body.
-func answering(t *testing.T, status int, body string) *httptest.Server {
+// startNodeThatAnswers returns a node that answers every status request with status and body.
+func startNodeThatAnswers(t *testing.T, status int, body string) *httptest.Server {
 	t.Helper()
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -92,9 +92,9 @@ func TestStatusDecoding(t *testing.T) {
 	pendingA := batch.Status{ID: a, Reported: batch.ReportedPending}
 	long := strings.Repeat("m", 5000)
 	for name, c := range map[string]struct {
-		body string
-		want []batch.Status
-		bad  bool // true if the answers come with an error
+		body    string
+		want    []batch.Status
+		isError bool // true if the answers come with an error
 	}{
 		"all words": {
 			body: `{"data": [` + element(b, "COMMITTED") + "," + element(a, "UNKNOWN") + `]}`,
@@ -126,23 +126,23 @@ func TestStatusDecoding(t *testing.T) {
 		},
 		"missing": {body: `{"data": []}`},
 
-		"unknown word":       {body: `{"data": [` + element(b, "EXPLODED") + "," + element(a, "PENDING") + `]}`, want: []batch.Status{pendingA}, bad: true},
-		"word in lower case": {body: `{"data": [` + element(a, "committed") + `]}`, bad: true},
-		"no word":            {body: `{"data": [{"id": "` + string(a) + `"}]}`, bad: true},
-		"wrong types":        {body: `{"data": [{"id": 7}, 3, ` + element(a, "PENDING") + `]}`, want: []batch.Status{pendingA}, bad: true},
-		"cut off after one":  {body: `{"data": [` + element(a, "PENDING") + `, {"id": "` + string(b), want: []batch.Status{pendingA}, bad: true},
-		"cut off at a comma": {body: `{"data": [` + element(a, "PENDING"), want: []batch.Status{pendingA}, bad: true},
-		"cut off at the end": {body: `{"data": [` + element(a, "PENDING") + `]`, want: []batch.Status{pendingA}, bad: true},
-		"nothing":            {body: "", bad: true},
-		"no data":            {body: `{}`, bad: true},
-		"data is no list":    {body: `{"data": {}}`, bad: true},
-		"data is null":       {body: `{"data": null}`, bad: true},
-		"a list":             {body: `[` + element(a, "PENDING") + `]`, bad: true},
-		"HTML":               {body: `<html>` + secret, bad: true},
-		"too large":          {body: `{"data": [` + element(a, "PENDING") + `, {"id": "` + strings.Repeat("x", 20_000) + `"}]}`, want: []batch.Status{pendingA}, bad: true},
+		"unknown word":       {body: `{"data": [` + element(b, "EXPLODED") + "," + element(a, "PENDING") + `]}`, want: []batch.Status{pendingA}, isError: true},
+		"word in lower case": {body: `{"data": [` + element(a, "committed") + `]}`, isError: true},
+		"no word":            {body: `{"data": [{"id": "` + string(a) + `"}]}`, isError: true},
+		"wrong types":        {body: `{"data": [{"id": 7}, 3, ` + element(a, "PENDING") + `]}`, want: []batch.Status{pendingA}, isError: true},
+		"cut off after one":  {body: `{"data": [` + element(a, "PENDING") + `, {"id": "` + string(b), want: []batch.Status{pendingA}, isError: true},
+		"cut off at a comma": {body: `{"data": [` + element(a, "PENDING"), want: []batch.Status{pendingA}, isError: true},
+		"cut off at the end": {body: `{"data": [` + element(a, "PENDING") + `]`, want: []batch.Status{pendingA}, isError: true},
+		"nothing":            {body: "", isError: true},
+		"no data":            {body: `{}`, isError: true},
+		"data is no list":    {body: `{"data": {}}`, isError: true},
+		"data is null":       {body: `{"data": null}`, isError: true},
+		"a list":             {body: `[` + element(a, "PENDING") + `]`, isError: true},
+		"HTML":               {body: `<html>` + secret, isError: true},
+		"too large":          {body: `{"data": [` + element(a, "PENDING") + `, {"id": "` + strings.Repeat("x", 20_000) + `"}]}`, want: []batch.Status{pendingA}, isError: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := answering(t, 200, c.body)
+			node := startNodeThatAnswers(t, 200, c.body)
 			client := newClient(t, node.URL, &sawtooth.Options{Header: secretHeader(), MaxResponse: 10_000})
 			got, err := client.BatchStatuses(context.Background(), "", attempts(a, b))
 			for i := range got {
@@ -152,7 +152,7 @@ func TestStatusDecoding(t *testing.T) {
 				got[i].Endpoint = ""
 			}
 			assert.Equal(t, c.want, got)
-			if !c.bad {
+			if !c.isError {
 				require.NoError(t, err)
 				return
 			}
@@ -160,7 +160,7 @@ func TestStatusDecoding(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			require.ErrorIs(t, err, dlt.ErrDoubt)
 			assert.Equal(t, 200, e.StatusCode)
-			noSecrets(t, err)
+			requireNoSecrets(t, err)
 		})
 	}
 }
@@ -168,7 +168,7 @@ func TestStatusDecoding(t *testing.T) {
 // The limit is exact: an answer of exactly that length is accepted.
 func TestMaxResponse(t *testing.T) {
 	body := `{"data": [` + element(testID(1), "COMMITTED") + `]}`
-	node := answering(t, 200, body)
+	node := startNodeThatAnswers(t, 200, body)
 	for limit, ok := range map[int]bool{len(body): true, len(body) - 1: false} {
 		c := newClient(t, node.URL, &sawtooth.Options{MaxResponse: int64(limit)})
 		_, err := c.BatchStatuses(context.Background(), "", attempts(testID(1)))
@@ -182,16 +182,16 @@ func TestStatusErrors(t *testing.T) {
 		body   string
 		kind   batch.ErrorKind
 	}{
-		{400, envelope(43), batch.KindMisconfigured}, {400, envelope(46), batch.KindMisconfigured},
-		{400, envelope(60), batch.KindMisconfigured}, {400, envelope(66), batch.KindMisconfigured},
-		{400, envelope(99), batch.KindDoubt}, {400, "no", batch.KindDoubt},
+		{400, answerEnvelope(43), batch.KindMisconfigured}, {400, answerEnvelope(46), batch.KindMisconfigured},
+		{400, answerEnvelope(60), batch.KindMisconfigured}, {400, answerEnvelope(66), batch.KindMisconfigured},
+		{400, answerEnvelope(99), batch.KindDoubt}, {400, "no", batch.KindDoubt},
 		{401, "", batch.KindMisconfigured}, {403, "", batch.KindMisconfigured}, {404, "", batch.KindMisconfigured},
 		{405, "", batch.KindMisconfigured}, {302, "", batch.KindMisconfigured}, {307, "", batch.KindMisconfigured},
-		{408, envelope(19), batch.KindBusy}, {408, "", batch.KindBusy}, {429, "", batch.KindBusy},
-		{500, envelope(10), batch.KindDoubt}, {500, "oops", batch.KindDoubt}, {502, "", batch.KindDoubt},
-		{503, envelope(17), batch.KindDoubt}, {504, "", batch.KindDoubt}, {202, "{}", batch.KindDoubt}, {204, "", batch.KindDoubt},
+		{408, answerEnvelope(19), batch.KindBusy}, {408, "", batch.KindBusy}, {429, "", batch.KindBusy},
+		{500, answerEnvelope(10), batch.KindDoubt}, {500, "oops", batch.KindDoubt}, {502, "", batch.KindDoubt},
+		{503, answerEnvelope(17), batch.KindDoubt}, {504, "", batch.KindDoubt}, {202, "{}", batch.KindDoubt}, {204, "", batch.KindDoubt},
 	} {
-		node := answering(t, c.status, c.body)
+		node := startNodeThatAnswers(t, c.status, c.body)
 		client := newClient(t, node.URL, &sawtooth.Options{Header: secretHeader()})
 		got, err := client.BatchStatuses(context.Background(), "", attempts(testID(1)))
 		assert.Empty(t, got)
@@ -199,7 +199,7 @@ func TestStatusErrors(t *testing.T) {
 		var e *dlt.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, c.status, e.StatusCode)
-		noSecrets(t, err)
+		requireNoSecrets(t, err)
 	}
 	_, err := newClient(t, deadURL(t), nil).BatchStatuses(context.Background(), "", attempts(testID(1)))
 	assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))

@@ -15,7 +15,7 @@ import (
 // The node omits keys whose value is empty.
 type statusJSON struct {
 	id, status string
-	invalid    []batch.Receipt
+	invalidTxs []batch.Receipt
 }
 
 type invalidJSON struct {
@@ -70,7 +70,7 @@ func (d *statusDecoder) element() error {
 		case "status":
 			bad, err = d.json.Value(&e.status)
 		case "invalid_transactions":
-			e.invalid = nil
+			e.invalidTxs = nil
 			err = d.invalid(&e)
 		default:
 			err = d.json.Skip()
@@ -109,7 +109,7 @@ func (d *statusDecoder) invalid(e *statusJSON) error {
 		}
 		d.bytesLeft -= size
 		seen[r.TransactionID] = struct{}{}
-		e.invalid = append(e.invalid, r)
+		e.invalidTxs = append(e.invalidTxs, r)
 		return nil
 	})
 	return err
@@ -120,7 +120,7 @@ func (d *statusDecoder) take(e statusJSON) {
 	if _, asked := d.unanswered[id]; !asked {
 		return
 	}
-	s := batch.Status{ID: id, Receipts: e.invalid}
+	s := batch.Status{ID: id, Receipts: e.invalidTxs}
 	switch e.status {
 	case "COMMITTED":
 		s.Reported = batch.ReportedCommitted
@@ -134,8 +134,8 @@ func (d *statusDecoder) take(e statusJSON) {
 		d.keepError(fmt.Errorf("unknown status %s of batch %s", wire.QuoteWord(e.status), e.id))
 		return
 	}
-	if s.Reported == batch.ReportedInvalid && len(e.invalid) > 0 {
-		s.Message = batch.Excerpt(e.invalid[0].Message, maxText)
+	if s.Reported == batch.ReportedInvalid && len(e.invalidTxs) > 0 {
+		s.Message = batch.Excerpt(e.invalidTxs[0].Message, maxText)
 	}
 	delete(d.unanswered, id)
 	d.statuses = append(d.statuses, s)

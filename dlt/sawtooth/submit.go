@@ -78,7 +78,7 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 		return err
 	}
 	defer wire.Drain(resp.Body, cancel)
-	var env envelope
+	var env answerEnvelope
 	if resp.StatusCode != http.StatusAccepted {
 		env = readEnvelope(resp.Header, resp.Body, cancel)
 	}
@@ -93,9 +93,9 @@ func (c *Client) submit(ctx context.Context, e endpoint, list []batch.Attempt) e
 // body even after the response has come. release ends that, since the payloads belong to the
 // caller again when Submit returns.
 type batchListBody struct {
-	mu       sync.Mutex
-	unread   [][]byte // the unread rest, in turns the header of a payload and the payload
-	released bool
+	mu         sync.Mutex
+	unread     [][]byte // the unread rest, in turns the header of a payload and the payload
+	isReleased bool
 }
 
 var errReleased = errors.New("sawtooth: the request is over")
@@ -104,7 +104,7 @@ var errReleased = errors.New("sawtooth: the request is over")
 func (f *batchListBody) Read(p []byte) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.released {
+	if f.isReleased {
 		return 0, errReleased
 	}
 	for len(f.unread) > 0 && n < len(p) {
@@ -126,5 +126,5 @@ func (f *batchListBody) Close() error { return nil }
 func (f *batchListBody) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.unread, f.released = nil, true
+	f.unread, f.isReleased = nil, true
 }

@@ -72,7 +72,7 @@ func TestSubmitOnTheWire(t *testing.T) {
 		require.NoError(t, c.Submit(context.Background(), attempt(t)))
 		assert.Equal(t, http.MethodPost, got.Method)
 		assert.Equal(t, "/prefix/batches", got.RequestURI)
-		assert.Equal(t, vectorListSum, sum(body))
+		assert.Equal(t, vectorListSum, sha256Hex(body))
 		assert.EqualValues(t, 908, got.ContentLength)
 		assert.Empty(t, got.TransferEncoding)
 		got.Header.Del("User-Agent")
@@ -108,7 +108,7 @@ func TestSubmitTransportErrors(t *testing.T) {
 		}
 	}
 	tlsNode := httptest.NewUnstartedServer(http.NotFoundHandler())
-	tlsNode.Config.ErrorLog = quiet
+	tlsNode.Config.ErrorLog = discardLog
 	tlsNode.StartTLS()
 	defer tlsNode.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
@@ -130,17 +130,17 @@ func TestSubmitTransportErrors(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 302 Found\r\nLocation: http://%%"+secret+"\r\nContent-Length: 0\r\n\r\n")
 		}), kind: batch.KindDoubt},
 		"unknown authority":         {url: tlsNode.URL, kind: batch.KindMisconfigured},
-		"another name":              {url: tlsNode.URL, o: sawtooth.Options{TLSConfig: trusting(tlsNode, "other.invalid")}, kind: batch.KindMisconfigured},
+		"another name":              {url: tlsNode.URL, o: sawtooth.Options{TLSConfig: tlsConfigFor(tlsNode, "other.invalid")}, kind: batch.KindMisconfigured},
 		"no TLS there":              {url: strings.Replace(plain.URL, "http:", "https:", 1), kind: batch.KindMisconfigured},
 		"a transport without hooks": {url: plain.URL, o: sawtooth.Options{Client: &http.Client{Transport: brokenTransport{}}}, kind: batch.KindDoubt},
-		"a trusted authority":       {url: tlsNode.URL, o: sawtooth.Options{TLSConfig: trusting(tlsNode, "")}, kind: batch.KindMisconfigured /* 404, so it got through */},
+		"a trusted authority":       {url: tlsNode.URL, o: sawtooth.Options{TLSConfig: tlsConfigFor(tlsNode, "")}, kind: batch.KindMisconfigured /* 404, so it got through */},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Header = secretHeader()
 			client := newClient(t, c.url, &c.o)
 			err := client.Submit(context.Background(), attempt(t))
 			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
-			noSecrets(t, err)
+			requireNoSecrets(t, err)
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, name == "a trusted authority", e.StatusCode == http.StatusNotFound, "%v", err)
@@ -148,7 +148,7 @@ func TestSubmitTransportErrors(t *testing.T) {
 	}
 }
 
-func trusting(s *httptest.Server, name string) *tls.Config {
+func tlsConfigFor(s *httptest.Server, name string) *tls.Config {
 	pool := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	return &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}
 }
@@ -263,7 +263,7 @@ func TestSubmitUsesConnectionsAgain(t *testing.T) {
 
 // A transport may go on reading a body after it has returned. It then gets no more bytes of the
 // payload.
-func TestSubmitTakesTheBodyBack(t *testing.T) {
+func TestSubmitReleasesTheBody(t *testing.T) {
 	var body io.ReadCloser
 	c := newClient(t, "http://localhost:8008", &sawtooth.Options{Client: &http.Client{
 		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

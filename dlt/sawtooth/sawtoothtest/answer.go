@@ -131,8 +131,8 @@ func htmlAnswer(status int, text string) answer {
 	return answer{status: status, contentType: "text/html; charset=utf-8", body: []byte(text)}
 }
 
-// plain500 returns the answer to a request whose handler raises an exception: an HTML page.
-func plain500() answer {
+// exceptionAnswer returns the answer to a request whose handler raises an exception: an HTML page.
+func exceptionAnswer() answer {
 	return htmlAnswer(http.StatusInternalServerError, "<html><head><title>500 Internal Server Error</title></head>"+
 		"<body><h1>500 Internal Server Error</h1>Server got itself in trouble</body></html>")
 }

@@ -11,12 +11,12 @@ import (
 
 // Blocks come in pages, the newest block first.
 func TestPagesOfBlocks(t *testing.T) {
-	n := Start(t, fast(Options{}))
+	n := Start(t, fastOptions(Options{}))
 	for i := range 4 {
-		commit(t, n, "x", int64(i))
+		commitValue(t, n, "x", int64(i))
 	}
 	page := func(query string, want ...int) map[string]any {
-		r := mustDo(t, http.MethodGet, n.URL()+"/blocks"+query, "", nil)
+		r := sendRequest(t, http.MethodGet, n.URL()+"/blocks"+query, "", nil)
 		require.Equal(t, http.StatusOK, r.status, r.body)
 		var got []int
 		for _, b := range r.json["data"].([]any) {
@@ -35,6 +35,6 @@ func TestPagesOfBlocks(t *testing.T) {
 	paging = page("?limit=2&start=0x0000000000000001", 1, 0)
 	assert.NotContains(t, paging, "next")
 	for query, code := range map[string]int{"?limit=0": codeCountInvalid, "?limit=x": codeCountInvalid, "?start=5": codePagingInvalid, "?start=-1": codePagingInvalid} {
-		assert.Equal(t, code, mustDo(t, http.MethodGet, n.URL()+"/blocks"+query, "", nil).code(), query)
+		assert.Equal(t, code, sendRequest(t, http.MethodGet, n.URL()+"/blocks"+query, "", nil).code(), query)
 	}
 }

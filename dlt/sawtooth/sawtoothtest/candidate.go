@@ -11,34 +11,34 @@ import (
 
 // execution is a batch that was executed successfully.
 type execution struct {
-	batch   *submitted
-	writes  [][]write // writes of each transaction
+	batch   *submittedBatch
+	writes  [][]stateWrite // writes of each transaction
 	changes []Change
 }
 
-// candidate is a block while it is made.
-type candidate struct {
-	v        *validator
-	now      time.Time
-	txs      map[string]txResult // by the ids of all scheduled transactions
-	state    map[string]string
-	executed []*execution
-	failed   []failedBatch
+// blockCandidate is a block while it is made.
+type blockCandidate struct {
+	validator *validator
+	startedAt time.Time
+	txResults map[string]txResult // by the ids of all scheduled transactions
+	state     map[string]string
+	executed  []*execution
+	failed    []failedBatch
 }
 
 // failedBatch is a batch that was executed and failed, with the processor's messages.
 type failedBatch struct {
-	batch   *submitted
-	runs    int
-	invalid []invalidTx
+	batch      *submittedBatch
+	runCount   int
+	invalidTxs []invalidTx
 }
 
 // txResult is the result of a scheduled transaction.
 type txResult uint8
 
 const (
-	txRan txResult = iota + 1
-	txFailed
+	txValid txResult = iota + 1
+	txInvalid
 )
 
 // makeBlock executes the batches of the pool in order, and commits the successful ones as one
@@ -47,12 +47,12 @@ func (v *validator) makeBlock(now time.Time) {
 	if v.isHalted(now) {
 		return
 	}
-	c := &candidate{v: v, now: now, txs: map[string]txResult{}, state: map[string]string{}}
-	v.overtake()
+	c := &blockCandidate{validator: v, startedAt: now, txResults: map[string]txResult{}, state: map[string]string{}}
+	v.reorderPool()
 	before := len(v.pool)
 	kept := make([]*pooledBatch, 0, len(v.pool))
 	for i, p := range v.pool {
-		if v.o.MaxBatchesPerBlock > 0 && len(c.executed) >= v.o.MaxBatchesPerBlock {
+		if v.options.MaxBatchesPerBlock > 0 && len(c.executed) >= v.options.MaxBatchesPerBlock {
 			kept = append(kept, v.pool[i:]...)
 			break
 		}
@@ -68,7 +68,7 @@ func (v *validator) makeBlock(now time.Time) {
 	}
 	v.pool = kept
 	if len(c.executed) == 0 {
-		v.failed = append(v.failed, c.failed...)
+		v.failedBatches = append(v.failedBatches, c.failed...)
 		return
 	}
 	c.rerunFailed()
@@ -82,10 +82,10 @@ func (v *validator) makeBlock(now time.Time) {
 	v.journal.add(Entry{Time: now, Kind: BlockCommitted, Batches: ids, Block: num})
 }
 
-// overtake moves batches ahead of others with which they do not conflict, by inputs and
+// reorderPool moves batches ahead of others with which they do not conflict, by inputs and
 // outputs or by dependencies.
-func (v *validator) overtake() {
-	f := v.o.Faults
+func (v *validator) reorderPool() {
+	f := v.options.Faults
 	if f == nil || f.Overtake == 0 {
 		return
 	}
@@ -94,7 +94,7 @@ func (v *validator) overtake() {
 		for j := i; j > 0; j-- {
 			d := simnode.Draw{Seed: f.Seed, Subject: string(id), Try: i - j, Salt: "overtake"}
 			a, b := v.pool[j-1].batch, v.pool[j].batch
-			if d.Float("") >= f.Overtake || batchesConflict(a, b) || depends(b, a) {
+			if d.Float("") >= f.Overtake || batchesConflict(a, b) || dependsOnBatch(b, a) {
 				break
 			}
 			v.pool[j-1], v.pool[j] = v.pool[j], v.pool[j-1]
@@ -102,8 +102,8 @@ func (v *validator) overtake() {
 	}
 }
 
-// depends reports whether a transaction of b depends on one of a.
-func depends(b, a *submitted) bool {
+// dependsOnBatch reports whether a transaction of b depends on one of a.
+func dependsOnBatch(b, a *submittedBatch) bool {
 	for _, x := range b.txs {
 		for _, y := range a.txs {
 			if slices.Contains(x.header.GetDependencies(), y.id) {
@@ -116,64 +116,64 @@ func depends(b, a *submitted) bool {
 
 // schedule checks one batch as the candidate and the scheduler of a real node do. It reports
 // whether the batch stays in the pool.
-func (c *candidate) schedule(p *pooledBatch) (stays bool) {
+func (c *blockCandidate) schedule(p *pooledBatch) (stays bool) {
 	b := p.batch
-	if _, done := c.v.chain.batches[b.id]; done {
+	if _, done := c.validator.chain.batches[b.id]; done {
 		return false
 	}
 	// The transaction is in the chain, or in this block, through another batch
 	// (docs/ledgers/sawtooth.md#pending-for-ever, P2).
 	for _, tx := range b.txs {
-		if c.has(tx.id) {
-			c.v.drop(c.now, b, "P2: transaction is in another batch")
+		if c.hasTransaction(tx.id) {
+			c.validator.drop(c.startedAt, b, "P2: transaction is in another batch")
 			return false
 		}
 	}
-	if !c.dependenciesPresent(b) {
-		c.v.drop(c.now, b, "P1: dependency is not committed")
+	if !c.hasDependencies(b) {
+		c.validator.drop(c.startedAt, b, "P1: dependency is not committed")
 		return false
 	}
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {
-			if c.txs[d] == txFailed {
-				c.setResults(b, txFailed)
-				c.v.drop(c.now, b, "P1: dependency failed in the same block")
+			if c.txResults[d] == txInvalid {
+				c.setResults(b, txInvalid)
+				c.validator.drop(c.startedAt, b, "P1: dependency failed in the same block")
 				return false
 			}
 		}
 	}
 	for _, tx := range b.txs {
 		if !areWellFormed(tx.header.GetInputs()) || !areWellFormed(tx.header.GetOutputs()) {
-			c.setResults(b, txFailed)
-			c.v.drop(c.now, b, "P3: malformed inputs or outputs")
+			c.setResults(b, txInvalid)
+			c.validator.drop(c.startedAt, b, "P3: malformed inputs or outputs")
 			return false
 		}
 	}
 	return c.execute(p)
 }
 
-func (c *candidate) setResults(b *submitted, f txResult) {
+func (c *blockCandidate) setResults(b *submittedBatch, f txResult) {
 	for _, tx := range b.txs {
-		c.txs[tx.id] = f
+		c.txResults[tx.id] = f
 	}
 }
 
-// has reports whether a transaction is in the chain or in this candidate.
-func (c *candidate) has(tx string) bool {
-	if _, ok := c.v.chain.txs[tx]; ok {
+// hasTransaction reports whether a transaction is in the chain or in this candidate.
+func (c *blockCandidate) hasTransaction(tx string) bool {
+	if _, ok := c.validator.chain.txs[tx]; ok {
 		return true
 	}
-	_, ok := c.txs[tx]
+	_, ok := c.txResults[tx]
 	return ok
 }
 
-// dependenciesPresent makes the third check of docs/ledgers/sawtooth.md#dependencies. In this
+// hasDependencies makes the third check of docs/ledgers/sawtooth.md#dependencies. In this
 // check a transaction may depend on an earlier one of the same batch.
-func (c *candidate) dependenciesPresent(b *submitted) bool {
+func (c *blockCandidate) hasDependencies(b *submittedBatch) bool {
 	own := map[string]struct{}{}
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {
-			if _, ok := own[d]; !ok && !c.has(d) {
+			if _, ok := own[d]; !ok && !c.hasTransaction(d) {
 				return false
 			}
 		}
@@ -185,41 +185,41 @@ func (c *candidate) dependenciesPresent(b *submitted) bool {
 // rerunFailed executes once more the batches that have failed since the last block, and then they
 // are forgotten. A real node listed the failed transaction of such a batch three times: once when
 // it failed, and twice at the next block.
-func (c *candidate) rerunFailed() {
-	for _, f := range c.v.failed {
-		if _, anew := c.txs[f.invalid[0].id]; anew {
+func (c *blockCandidate) rerunFailed() {
+	for _, f := range c.validator.failedBatches {
+		if _, anew := c.txResults[f.invalidTxs[0].id]; anew {
 			continue // the batch was sent again, and this block executed it
 		}
 		for range 2 {
-			f.runs++
+			f.runCount++
 			c.noteInvalid(f)
 		}
 	}
-	c.v.failed = nil
+	c.validator.failedBatches = nil
 }
 
 // noteInvalid records a failed batch with each of its invalid transactions.
-func (c *candidate) noteInvalid(f failedBatch) {
-	c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{f.batch.id}, Try: f.runs, Word: Invalid})
-	for _, bad := range f.invalid {
-		if id := c.v.tracker.noteInvalid(c.now, bad); id != "" {
-			c.v.journal.add(Entry{Time: c.now, Kind: BatchInvalid, Batches: []batch.ID{id}, Word: bad.message})
+func (c *blockCandidate) noteInvalid(f failedBatch) {
+	c.validator.journal.add(Entry{Time: c.startedAt, Kind: Executed, Batches: []batch.ID{f.batch.id}, Try: f.runCount, Word: Invalid})
+	for _, bad := range f.invalidTxs {
+		if id := c.validator.tracker.noteInvalid(c.startedAt, bad); id != "" {
+			c.validator.journal.add(Entry{Time: c.startedAt, Kind: BatchInvalid, Batches: []batch.ID{id}, Word: bad.message})
 		}
 	}
 }
 
 // execute runs the transactions of a batch. It reports whether the batch stays in the pool to be
 // run again.
-func (c *candidate) execute(p *pooledBatch) (stays bool) {
+func (c *blockCandidate) execute(p *pooledBatch) (stays bool) {
 	b := p.batch
-	p.runs++
+	p.runCount++
 	e, bad := c.runBatch(b)
-	if len(bad) == 0 && p.fault.FalseInvalid && p.runs == 1 && len(b.txs) > 0 {
+	if len(bad) == 0 && p.fault.FalseInvalid && p.runCount == 1 && len(b.txs) > 0 {
 		bad = []invalidTx{{id: b.txs[0].id, message: "executed on another head"}}
 	}
 	if len(bad) == 0 {
-		c.v.journal.add(Entry{Time: c.now, Kind: Executed, Batches: []batch.ID{b.id}, Try: p.runs, Word: Committed})
-		c.setResults(b, txRan)
+		c.validator.journal.add(Entry{Time: c.startedAt, Kind: Executed, Batches: []batch.ID{b.id}, Try: p.runCount, Word: Committed})
+		c.setResults(b, txValid)
 		for _, ws := range e.writes {
 			for _, w := range ws {
 				c.state[w.address] = w.value
@@ -228,11 +228,11 @@ func (c *candidate) execute(p *pooledBatch) (stays bool) {
 		c.executed = append(c.executed, e)
 		return false
 	}
-	c.setResults(b, txFailed)
-	f := failedBatch{batch: b, runs: p.runs, invalid: bad}
+	c.setResults(b, txInvalid)
+	f := failedBatch{batch: b, runCount: p.runCount, invalidTxs: bad}
 	c.noteInvalid(f)
-	if p.fault.Reexecute || (p.fault.FalseInvalid && p.runs == 1) {
-		p.notBefore = c.now.Add(c.v.o.ReexecuteAfter)
+	if p.fault.Reexecute || (p.fault.FalseInvalid && p.runCount == 1) {
+		p.notBefore = c.startedAt.Add(c.validator.options.ReexecuteAfter)
 		return true
 	}
 	c.failed = append(c.failed, f)
@@ -241,11 +241,11 @@ func (c *candidate) execute(p *pooledBatch) (stays bool) {
 
 // runBatch executes a batch, and returns all transactions that failed. Once one has failed, it
 // does not execute a transaction that must wait for an earlier one of the batch.
-func (c *candidate) runBatch(b *submitted) (*execution, []invalidTx) {
-	e := &execution{batch: b, writes: make([][]write, len(b.txs))}
+func (c *blockCandidate) runBatch(b *submittedBatch) (*execution, []invalidTx) {
+	e := &execution{batch: b, writes: make([][]stateWrite, len(b.txs))}
 	own := map[string]string{}
 	base := func(address string) string {
-		for _, m := range [...]map[string]string{own, c.state, c.v.chain.state} {
+		for _, m := range [...]map[string]string{own, c.state, c.validator.chain.state} {
 			if s, ok := m[address]; ok {
 				return s
 			}
@@ -257,8 +257,8 @@ func (c *candidate) runBatch(b *submitted) (*execution, []invalidTx) {
 		if len(bad) > 0 && slices.ContainsFunc(b.txs[:i], func(earlier submittedTx) bool { return transactionsConflict(earlier, tx) }) {
 			continue
 		}
-		a := &txAccess{base: base, inputs: tx.header.GetInputs(), outputs: tx.header.GetOutputs()}
-		ch, err := apply(tx.raw.GetPayload(), a)
+		a := &txAccess{readBase: base, inputs: tx.header.GetInputs(), outputs: tx.header.GetOutputs()}
+		ch, err := applyPayload(tx.raw.GetPayload(), a)
 		if err != nil {
 			x := invalidTx{id: tx.id, message: err.Error()}
 			if r, ok := errors.AsType[*processorError](err); ok {

@@ -32,45 +32,45 @@ type chain struct {
 
 	// receipts has every transaction that was ever committed
 	// (docs/ledgers/sawtooth.md#receipts-and-lookups).
-	receipts map[string]*committedTx
-	forks    int
+	receipts  map[string]*committedTx
+	forkCount int
 
-	notices    []notice // all notices to subscribers so far
-	announced  string   // the number of the last announced block
-	eventsLost bool     // true if no more blocks are announced
-	brokenHead *block   // the head when the events stopped; nil if they have not
+	notices       []blockNotice // all notices to subscribers so far
+	lastAnnounced string        // the number of the last announced block
+	areEventsLost bool          // true if no more blocks are announced
+	headAtBreak   *block        // the head when the events stopped; nil if they have not
 }
 
 type block struct {
-	num      int
-	id       string
-	previous string
-	at       time.Time
-	batches  []*submitted
+	number     int
+	id         string
+	previousID string
+	madeAt     time.Time
+	batches    []*submittedBatch
 }
 
 type committedBatch struct {
-	batch *submitted
+	batch *submittedBatch
 	block int
 }
 
 type committedTx struct {
 	tx     submittedTx
-	writes []write
+	writes []stateWrite
 }
 
-type write struct{ address, value string }
+type stateWrite struct{ address, value string }
 
 func newChain(now time.Time) *chain {
 	genesis := sha512.Sum512([]byte("genesis"))
 	return &chain{
-		blocks:  []block{{id: hex.EncodeToString(genesis[:]), previous: "0000000000000000", at: now}},
+		blocks:  []block{{id: hex.EncodeToString(genesis[:]), previousID: "0000000000000000", madeAt: now}},
 		batches: map[batch.ID]*committedBatch{},
 		txs:     map[string]*committedTx{},
 		state:   map[string]string{},
 		history: map[string][]Change{},
 
-		receipts: map[string]*committedTx{}, announced: "0",
+		receipts: map[string]*committedTx{}, lastAnnounced: "0",
 	}
 }
 
@@ -80,13 +80,13 @@ func (c *chain) head() string {
 
 // commit appends a block. None of its batches or transactions may be in the chain already.
 func (c *chain) commit(at time.Time, done []*execution) int {
-	b := block{num: len(c.blocks), previous: c.head(), at: at}
+	b := block{number: len(c.blocks), previousID: c.head(), madeAt: at}
 	h := sha512.New()
-	fmt.Fprintf(h, "%s %d %d", b.previous, b.num, c.forks)
+	fmt.Fprintf(h, "%s %d %d", b.previousID, b.number, c.forkCount)
 	for _, e := range done {
 		fmt.Fprintf(h, " %s", e.batch.id)
 		b.batches = append(b.batches, e.batch)
-		c.batches[e.batch.id] = &committedBatch{batch: e.batch, block: b.num}
+		c.batches[e.batch.id] = &committedBatch{batch: e.batch, block: b.number}
 		for i, tx := range e.batch.txs {
 			c.txs[tx.id] = &committedTx{tx: tx, writes: e.writes[i]}
 			c.receipts[tx.id] = c.txs[tx.id]
@@ -95,22 +95,22 @@ func (c *chain) commit(at time.Time, done []*execution) int {
 			}
 		}
 		for _, ch := range e.changes {
-			ch.Block = b.num
+			ch.Block = b.number
 			c.history[ch.Name] = append(c.history[ch.Name], ch)
 		}
 	}
 	b.id = hex.EncodeToString(h.Sum(nil))
 	c.blocks = append(c.blocks, b)
 	c.announce(b)
-	return b.num
+	return b.number
 }
 
 // txAccess is the state as one transaction sees it: the transaction's inputs and outputs limit
 // what it can read and write (docs/ledgers/sawtooth.md#addresses-and-conflicts).
 type txAccess struct {
-	base            func(address string) string
+	readBase        func(address string) string
 	inputs, outputs []string
-	writes          []write
+	writes          []stateWrite
 }
 
 func (a *txAccess) get(address string) (string, error) {
@@ -122,14 +122,14 @@ func (a *txAccess) get(address string) (string, error) {
 			return w.value, nil
 		}
 	}
-	return a.base(address), nil
+	return a.readBase(address), nil
 }
 
 func (a *txAccess) set(address, value string) error {
 	if !isCovered(a.outputs, address) {
 		return newProcessorError("", "not authorized to write %s", address) // as seen on a real node: id and message alone
 	}
-	a.writes = append(a.writes, write{address, value})
+	a.writes = append(a.writes, stateWrite{address, value})
 	return nil
 }
 
@@ -156,7 +156,7 @@ func areWellFormed(prefixes []string) bool {
 
 // batchesConflict reports whether the order of execution of two batches can matter
 // (docs/ledgers/sawtooth.md#addresses-and-conflicts).
-func batchesConflict(a, b *submitted) bool {
+func batchesConflict(a, b *submittedBatch) bool {
 	for _, x := range a.txs {
 		for _, y := range b.txs {
 			if transactionsConflict(x, y) {

@@ -96,14 +96,14 @@ func checkOrder(journal []Entry, e Expectation) (errs []error) {
 	}
 	slices.Sort(lanes)
 	for _, lane := range lanes {
-		if err := sameOrder(got[lane], e.Order[lane]); err != nil {
+		if err := checkSameOrder(got[lane], e.Order[lane]); err != nil {
 			errs = append(errs, fmt.Errorf("lane %q: %w", lane, err))
 		}
 	}
 	return errs
 }
 
-func sameOrder(got, want []batch.ID) error {
+func checkSameOrder(got, want []batch.ID) error {
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
 			return fmt.Errorf("position %d of %d: committed %s, want %s", i, len(want), shortID(got[i]), shortID(want[i]))
@@ -128,7 +128,7 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 	type posting struct {
 		request int
 		end     time.Time
-		open    bool
+		isOpen  bool
 	}
 	last := map[batch.ID]posting{}
 	committed := map[batch.ID]time.Time{}
@@ -145,14 +145,14 @@ func checkPosts(journal []Entry, slack time.Duration) (errs []error) {
 		case x.Kind == PostStart:
 			end, ended := ends[x.Request]
 			for _, id := range x.Batches {
-				if p, ok := last[id]; ok && p.request != x.Request && (p.open || p.end.Sub(x.Time) > slack) {
+				if p, ok := last[id]; ok && p.request != x.Request && (p.isOpen || p.end.Sub(x.Time) > slack) {
 					errs = append(errs, fmt.Errorf("batch %s: POST %d began while POST %d was going on", shortID(id), x.Request, p.request))
 				}
 				if at, ok := committed[id]; ok && x.Time.Sub(at) > slack {
 					errs = append(errs, fmt.Errorf("batch %s: POST %d began %v after it had been answered COMMITTED", shortID(id), x.Request, x.Time.Sub(at)))
 				}
 				if p, ok := last[id]; !ok || !ended || end.After(p.end) {
-					last[id] = posting{request: x.Request, end: end, open: !ended}
+					last[id] = posting{request: x.Request, end: end, isOpen: !ended}
 				}
 			}
 		}

@@ -15,12 +15,12 @@ type completer struct {
 	parkTime         time.Duration
 	acceptedBatches  *timedCache[struct{}] // by batch id
 	seenTransactions *timedCache[struct{}] // by transaction id
-	parked           []*parkedBatch        // sorted by arrival
+	waitingBatches   []*waitingBatch       // sorted by arrival
 }
 
-type parkedBatch struct {
-	batch   *submitted
-	touched time.Time
+type waitingBatch struct {
+	batch     *submittedBatch
+	renewedAt time.Time
 }
 
 func newCompleter(now time.Time, c *chain, o *Options) *completer {
@@ -41,13 +41,13 @@ func (c *completer) wasAccepted(now time.Time, id batch.ID) bool {
 
 // add returns the batches that can go on: b, unless it must wait for dependencies, and the batches
 // that have waited for b.
-func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
-	c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool { return now.Sub(p.touched) >= c.parkTime })
+func (c *completer) add(now time.Time, b *submittedBatch) (ready []*submittedBatch) {
+	c.waitingBatches = slices.DeleteFunc(c.waitingBatches, func(p *waitingBatch) bool { return now.Sub(p.renewedAt) >= c.parkTime })
 	if !c.hasDependencies(now, b) {
-		c.park(now, b)
+		c.addWaiting(now, b)
 		return nil
 	}
-	for next := []*submitted{b}; len(next) > 0; next = next[1:] {
+	for next := []*submittedBatch{b}; len(next) > 0; next = next[1:] {
 		b := next[0]
 		if c.wasAccepted(now, b.id) {
 			continue // posted again while it waited
@@ -57,7 +57,7 @@ func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 		for _, tx := range b.txs {
 			c.seenTransactions.put(now, tx.id, struct{}{})
 		}
-		c.parked = slices.DeleteFunc(c.parked, func(p *parkedBatch) bool {
+		c.waitingBatches = slices.DeleteFunc(c.waitingBatches, func(p *waitingBatch) bool {
 			if !c.hasDependencies(now, p.batch) {
 				return false
 			}
@@ -71,7 +71,7 @@ func (c *completer) add(now time.Time, b *submitted) (ready []*submitted) {
 // hasDependencies reports whether every dependency was seen or is committed. A transaction of the
 // same batch does not count as seen, so a dependency on it is never satisfied
 // (docs/ledgers/sawtooth.md#dependencies).
-func (c *completer) hasDependencies(now time.Time, b *submitted) bool {
+func (c *completer) hasDependencies(now time.Time, b *submittedBatch) bool {
 	for _, tx := range b.txs {
 		for _, d := range tx.header.GetDependencies() {
 			if _, ok := c.chain.txs[d]; ok {
@@ -85,12 +85,12 @@ func (c *completer) hasDependencies(now time.Time, b *submitted) bool {
 	return true
 }
 
-func (c *completer) park(now time.Time, b *submitted) {
-	for _, p := range c.parked {
+func (c *completer) addWaiting(now time.Time, b *submittedBatch) {
+	for _, p := range c.waitingBatches {
 		if p.batch.id == b.id {
-			p.touched = now
+			p.renewedAt = now
 			return
 		}
 	}
-	c.parked = append(c.parked, &parkedBatch{batch: b, touched: now})
+	c.waitingBatches = append(c.waitingBatches, &waitingBatch{batch: b, renewedAt: now})
 }

@@ -22,20 +22,20 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands in front of a node. It counts the requests, and does what a proxy may do and a node
-// never does: it redirects, or changes an answer.
-type door struct {
+// nodeProxy stands in front of a node. It counts the requests, and does what a proxy may do and a
+// node never does: it redirects, or changes an answer.
+type nodeProxy struct {
 	*dlttest.Server
 	t    dlttest.TB
 	node *sawtoothtest.Node
 	key  *sawtooth.PrivateKey
 }
 
-// openDoors returns a harness of a client that knows one node by n addresses.
-func openDoors(t dlttest.TB, n int) *dlttest.Harness {
-	d := &door{t: t}
+// startConformance returns a harness of a client that knows one node by n addresses.
+func startConformance(t dlttest.TB, n int) *dlttest.Harness {
+	d := &nodeProxy{t: t}
 	d.node = sawtoothtest.NewNode(&sawtoothtest.Options{
-		BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{Request: d.request},
+		BlockInterval: 10 * time.Millisecond, Faults: &sawtoothtest.Faults{Request: d.drawFault},
 	})
 	t.Cleanup(d.node.Close)
 	d.Server = dlttest.NewServer(t, n, d)
@@ -56,14 +56,14 @@ func openDoors(t dlttest.TB, n int) *dlttest.Harness {
 	}
 }
 
-func (d *door) set(f dlttest.Fault) {
+func (d *nodeProxy) set(f dlttest.Fault) {
 	if f == dlttest.StreamCut {
 		d.node.DropSockets()
 	}
 	d.Set(f)
 }
 
-func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+func (d *nodeProxy) batch(s batch.ServiceID, content string) batch.Batch {
 	payload, address := sawtoothtest.Set(content, 1)
 	if d.Fault() == dlttest.Decided {
 		payload, address = sawtoothtest.Dec(content, 1) // the name was never set, so it cannot be decreased
@@ -76,8 +76,8 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	return b
 }
 
-// request makes the faults that the node can make by itself.
-func (d *door) request(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
+// drawFault makes the faults that the node can make by itself.
+func (d *nodeProxy) drawFault(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 	submits := map[dlttest.Fault]sawtoothtest.Fault{
 		dlttest.Busy:          {Answer: sawtoothtest.AnswerError, Status: 429, Code: 31},
 		dlttest.Refused:       {Answer: sawtoothtest.AnswerError, Status: 400, Code: 30},
@@ -101,7 +101,7 @@ func (d *door) request(p sawtoothtest.RequestPoint) sawtoothtest.Fault {
 	return sawtoothtest.Fault{}
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -110,7 +110,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/elsewhere")
 	fault := d.Fault()
 	if r.URL.Path == "/batch_statuses" {
-		d.query(w, r, body, fault)
+		d.forwardQuery(w, r, body, fault)
 		return
 	}
 	if list, err := sawtooth.SplitBatchList(body, ""); err == nil {
@@ -129,7 +129,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.node.ServeHTTP(w, r)
 }
 
-func (d *door) query(w http.ResponseWriter, r *http.Request, body []byte, fault dlttest.Fault) {
+func (d *nodeProxy) forwardQuery(w http.ResponseWriter, r *http.Request, body []byte, fault dlttest.Fault) {
 	var ids []string
 	_ = json.Unmarshal(body, &ids) // the node answers to a body that is malformed
 	d.Queried(len(ids))
@@ -166,7 +166,7 @@ func TestConformance(t *testing.T) {
 			if addrs == 1 {
 				tier.Plain(t) // starts the same goroutines as the other
 			}
-			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoors(t, addrs) })
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return startConformance(t, addrs) })
 		})
 	}
 }

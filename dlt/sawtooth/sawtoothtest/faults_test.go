@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// once returns faults that hit only the first POST of each id.
-func once(x Fault) *Faults {
+// faultOnFirstPost returns faults that hit only the first POST of each id.
+func faultOnFirstPost(x Fault) *Faults {
 	return &Faults{Request: func(p RequestPoint) Fault {
 		if p.Operation == OpSubmit && p.Try == 1 {
 			return x
@@ -29,11 +29,11 @@ func once(x Fault) *Faults {
 // accepted.
 func TestSubmitFaults(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		fault  Fault
-		status int // 0 means no complete answer
-		code   int
-		taken  bool
+		name       string
+		fault      Fault
+		status     int // 0 means no complete answer
+		code       int
+		isAccepted bool
 	}{
 		{"reset before", Fault{Answer: AnswerReset}, 0, 0, false},
 		{"reset after", Fault{Answer: AnswerReset, Acceptance: AcceptedFirst}, 0, 0, true},
@@ -51,8 +51,8 @@ func TestSubmitFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			n := Start(t, fast(Options{Faults: once(c.fault)}))
-			b := mk(t, call(Set("x", 1)))
+			n := Start(t, fastOptions(Options{Faults: faultOnFirstPost(c.fault)}))
+			b := makeBatch(t, intkeyTx(Set("x", 1)))
 			r, err := postList(t, n, b)
 			if c.status == 0 {
 				require.Error(t, err)
@@ -65,13 +65,13 @@ func TestSubmitFaults(t *testing.T) {
 				assert.Nil(t, r.json)
 			}
 			if c.fault.Acceptance == AcceptedLate {
-				assert.Zero(t, kinds(n, Accepted, b), "not yet")
+				assert.Zero(t, countEntries(n, Accepted, b), "not yet")
 			}
-			if c.taken {
-				becomes(t, n, b, Committed)
+			if c.isAccepted {
+				waitForStatus(t, n, b, Committed)
 			} else {
 				submitOK(t, n, b)
-				assert.Equal(t, 1, kinds(n, Accepted, b), "the second try was the first that was taken")
+				assert.Equal(t, 1, countEntries(n, Accepted, b), "the second try was the first that was taken")
 			}
 			var end Entry
 			for _, e := range n.Journal() {
@@ -89,13 +89,13 @@ func TestSubmitFaults(t *testing.T) {
 }
 
 func TestHang(t *testing.T) {
-	n := Start(t, fast(Options{Faults: once(Fault{Answer: AnswerNever, Acceptance: AcceptedFirst})}))
-	b := mk(t, call(Set("x", 1)))
+	n := Start(t, fastOptions(Options{Faults: faultOnFirstPost(Fault{Answer: AnswerNever, Acceptance: AcceptedFirst})}))
+	b := makeBatch(t, intkeyTx(Set("x", 1)))
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
 		left <- func() error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL()+"/batches", bodyOf(t, b))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL()+"/batches", listBody(t, b))
 			if err != nil {
 				return err
 			}
@@ -107,24 +107,24 @@ func TestHang(t *testing.T) {
 			return res.Body.Close()
 		}()
 	}()
-	becomes(t, n, b, Committed) // accepted, and still no answer
-	assert.Equal(t, 0, kinds(n, PostEnd, b))
+	waitForStatus(t, n, b, Committed) // accepted, and still no answer
+	assert.Equal(t, 0, countEntries(n, PostEnd, b))
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
-	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return countEntries(n, PostEnd, b) == 1 }, 30*time.Second, time.Millisecond)
 }
 
 // A client that waits for an answer does not keep a test from closing the node.
 func TestCloseEndsWhatHangs(t *testing.T) {
-	n, err := Listen(fast(Options{Faults: &Faults{Hang: 1}}))
+	n, err := Listen(fastOptions(Options{Faults: &Faults{Hang: 1}}))
 	require.NoError(t, err)
 	left := make(chan error, 1)
-	b := mk(t, call(Set("x", 1)))
+	b := makeBatch(t, intkeyTx(Set("x", 1)))
 	go func() {
 		_, err := postList(t, n, b)
 		left <- err
 	}()
-	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return countEntries(n, PostStart, b) == 1 }, 30*time.Second, time.Millisecond)
 	n.Close()
 	require.Error(t, <-left)
 	n.Close()
@@ -137,9 +137,9 @@ func TestStatusFaults(t *testing.T) {
 		"truncated": {StatusTruncated: 1, MaxPerBatch: 1}, "not JSON": {StatusNonJSON: 1, MaxPerBatch: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := Start(t, fast(Options{Faults: f}))
-			b := mk(t, call(Set("x", 1)))
-			r, err := do(t, http.MethodGet, n.URL()+"/batch_statuses?id="+b.GetHeaderSignature(), "", nil)
+			n := Start(t, fastOptions(Options{Faults: f}))
+			b := makeBatch(t, intkeyTx(Set("x", 1)))
+			r, err := tryRequest(t, http.MethodGet, n.URL()+"/batch_statuses?id="+b.GetHeaderSignature(), "", nil)
 			switch name {
 			case "reset", "truncated":
 				require.Error(t, err)
@@ -150,21 +150,21 @@ func TestStatusFaults(t *testing.T) {
 				require.NoError(t, err)
 				assert.Nil(t, r.json)
 			}
-			assert.Equal(t, 0, kinds(n, StatusAnswered, b), "nobody was told anything")
-			is := word(t, n, b) // the second query is beyond MaxPerBatch, so it has no fault
+			assert.Equal(t, 0, countEntries(n, StatusAnswered, b), "nobody was told anything")
+			is := askStatus(t, n, b) // the second query is beyond MaxPerBatch, so it has no fault
 			assert.Equal(t, Unknown, is)
 		})
 	}
 }
 
 func TestLookupFault(t *testing.T) {
-	n := Start(t, fast(Options{Faults: &Faults{Request: func(p RequestPoint) Fault {
+	n := Start(t, fastOptions(Options{Faults: &Faults{Request: func(p RequestPoint) Fault {
 		if p.Operation == OpLookup {
 			return Fault{Answer: AnswerError, Status: 503, Code: 15}
 		}
 		return Fault{}
 	}}}))
-	r := mustDo(t, http.MethodGet, n.URL()+"/batches/"+mk(t, call(Set("x", 1))).GetHeaderSignature(), "", nil)
+	r := sendRequest(t, http.MethodGet, n.URL()+"/batches/"+makeBatch(t, intkeyTx(Set("x", 1))).GetHeaderSignature(), "", nil)
 	assert.Equal(t, 15, r.code())
 }
 
@@ -213,7 +213,7 @@ func TestFaultsBySeed(t *testing.T) {
 
 // With all faults at once, a client that only sends again gets every batch committed once, and in
 // order if each batch waits for the one before.
-func TestEverythingAtOnce(t *testing.T) {
+func TestAllFaultsTogether(t *testing.T) {
 	f := &Faults{
 		Seed: 7, ResetBefore: .1, ResetAfter: .1, ErrorBefore: .1, ErrorAfter: .1, Late: .1, Truncated: .1, NonJSON: .05, Busy: .05, SendFailed: .05,
 		StatusReset: .05, StatusError: .05, StatusTruncated: .05, StatusNonJSON: .05, Latency: .2,
@@ -222,13 +222,13 @@ func TestEverythingAtOnce(t *testing.T) {
 	n := Start(t, &Options{BlockInterval: 3 * time.Millisecond, Faults: f, CacheTime: 20 * time.Millisecond})
 	var want []batch.ID
 	for i := range 40 {
-		b := mk(t, call(Set("x", int64(i))))
-		want = append(want, id(b))
+		b := makeBatch(t, intkeyTx(Set("x", int64(i))))
+		want = append(want, batchID(b))
 		require.Eventually(t, func() bool {
-			if n.Status(id(b)) == Unknown {
+			if n.Status(batchID(b)) == Unknown {
 				_, _ = postList(t, n, b) // any answer will do
 			}
-			return n.Status(id(b)) == Committed
+			return n.Status(batchID(b)) == Committed
 		}, 10*time.Second, time.Millisecond)
 	}
 	require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": want}}))
@@ -249,12 +249,12 @@ func TestConcurrentLanes(t *testing.T) {
 	lists := map[string][]*pb.Batch{}
 	for _, lane := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		for i := range 10 {
-			b := mk(t, call(Set(lane, int64(i))))
+			b := makeBatch(t, intkeyTx(Set(lane, int64(i))))
 			lists[lane] = append(lists[lane], b)
-			want[lane], lanes[id(b)] = append(want[lane], id(b)), lane
+			want[lane], lanes[batchID(b)] = append(want[lane], batchID(b)), lane
 		}
 	}
-	inBubble(t, Options{BlockInterval: 3 * time.Millisecond, CacheTime: 30 * time.Millisecond, Faults: &Faults{
+	runInBubble(t, Options{BlockInterval: 3 * time.Millisecond, CacheTime: 30 * time.Millisecond, Faults: &Faults{
 		Seed: 11, ResetBefore: .1, ResetAfter: .1, ErrorAfter: .1, Late: .1, Truncated: .1, Latency: .3,
 		MaxLatency: 2 * time.Millisecond, MaxLateDelay: 3 * time.Millisecond, StatusReset: .1, Overtake: .5,
 	}}, func(t *testing.T, n *Node) {
@@ -263,8 +263,8 @@ func TestConcurrentLanes(t *testing.T) {
 		for _, list := range lists {
 			wg.Go(func() {
 				for _, b := range list {
-					for n.Status(id(b)) != Committed {
-						if n.Status(id(b)) == Unknown {
+					for n.Status(batchID(b)) != Committed {
+						if n.Status(batchID(b)) == Unknown {
 							body := bytes.NewReader(marshal(t, &pb.BatchList{Batches: []*pb.Batch{b}}))
 							if res, err := n.Client().Post("http://x/batches", "application/octet-stream", body); err == nil {
 								_ = res.Body.Close() // any answer will do

@@ -16,7 +16,7 @@ import (
 func (n *Node) Fork(k int) []batch.ID {
 	var gone []batch.ID
 	n.whileLocked(func(now time.Time) {
-		gone = n.v.fork(now, k, 1)
+		gone = n.validator.fork(now, k, 1)
 		n.wake()
 	})
 	return gone
@@ -47,7 +47,7 @@ func (v *validator) fork(now time.Time, k, more int) []batch.ID {
 }
 
 // rewind removes the last k blocks, and returns their batches in the order of execution.
-func (c *chain) rewind(k int) (back []*submitted) {
+func (c *chain) rewind(k int) (back []*submittedBatch) {
 	keep := len(c.blocks) - k
 	for _, b := range c.blocks[keep:] {
 		for _, x := range b.batches {
@@ -59,7 +59,7 @@ func (c *chain) rewind(k int) (back []*submitted) {
 		}
 	}
 	c.blocks = slices.Clip(c.blocks[:keep])
-	c.forks++
+	c.forkCount++
 	clear(c.state)
 	for _, b := range c.blocks {
 		for _, x := range b.batches {

@@ -23,9 +23,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// key returns the key that signs in the tests, from the vector of
+// newKey returns the key that signs in the tests, from the vector of
 // docs/ledgers/sawtooth.md#signatures.
-func key(t testing.TB) *secp256k1.PrivateKey {
+func newKey(t testing.TB) *secp256k1.PrivateKey {
 	t.Helper()
 	b, err := hex.DecodeString("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
 	require.NoError(t, err)
@@ -38,28 +38,28 @@ func sign(k *secp256k1.PrivateKey, message []byte) string {
 	return hex.EncodeToString(sig[1:])
 }
 
-func public(k *secp256k1.PrivateKey) string {
+func publicKeyHex(k *secp256k1.PrivateKey) string {
 	return hex.EncodeToString(k.PubKey().SerializeCompressed())
 }
 
-var nonce atomic.Int64
+var lastNonce atomic.Int64
 
-// tx is a transaction before it is signed. Its header can still be changed.
-type tx struct {
+// unsignedTx is a transaction before it is signed. Its header can still be changed.
+type unsignedTx struct {
 	payload []byte
 	header  *pb.TransactionHeader
 }
 
-func call(payload []byte, address string) tx {
+func intkeyTx(payload []byte, address string) unsignedTx {
 	sum := sha512.Sum512(payload)
-	return tx{payload: payload, header: &pb.TransactionHeader{
+	return unsignedTx{payload: payload, header: &pb.TransactionHeader{
 		FamilyName: IntKey.Name, FamilyVersion: IntKey.Version,
 		Inputs: []string{address}, Outputs: []string{address},
-		Nonce: strconv.FormatInt(nonce.Add(1), 10), PayloadSha512: hex.EncodeToString(sum[:]),
+		Nonce: strconv.FormatInt(lastNonce.Add(1), 10), PayloadSha512: hex.EncodeToString(sum[:]),
 	}}
 }
 
-func (x tx) with(bend func(h *pb.TransactionHeader)) tx {
+func (x unsignedTx) withHeader(bend func(h *pb.TransactionHeader)) unsignedTx {
 	x.header = proto.Clone(x.header).(*pb.TransactionHeader)
 	bend(x.header)
 	return x
@@ -72,24 +72,24 @@ func marshal(t testing.TB, m proto.Message) []byte {
 	return b
 }
 
-func signTx(t testing.TB, x tx) *pb.Transaction {
+func signTx(t testing.TB, x unsignedTx) *pb.Transaction {
 	t.Helper()
-	k := key(t)
+	k := newKey(t)
 	h := proto.Clone(x.header).(*pb.TransactionHeader)
 	if h.SignerPublicKey == "" {
-		h.SignerPublicKey = public(k)
+		h.SignerPublicKey = publicKeyHex(k)
 	}
 	if h.BatcherPublicKey == "" {
-		h.BatcherPublicKey = public(k)
+		h.BatcherPublicKey = publicKeyHex(k)
 	}
 	raw := marshal(t, h)
 	return &pb.Transaction{Header: raw, HeaderSignature: sign(k, raw), Payload: x.payload}
 }
 
-func wrap(t testing.TB, txs ...*pb.Transaction) *pb.Batch {
+func signBatch(t testing.TB, txs ...*pb.Transaction) *pb.Batch {
 	t.Helper()
-	k := key(t)
-	h := &pb.BatchHeader{SignerPublicKey: public(k)}
+	k := newKey(t)
+	h := &pb.BatchHeader{SignerPublicKey: publicKeyHex(k)}
 	for _, x := range txs {
 		h.TransactionIds = append(h.TransactionIds, x.GetHeaderSignature())
 	}
@@ -97,16 +97,16 @@ func wrap(t testing.TB, txs ...*pb.Transaction) *pb.Batch {
 	return &pb.Batch{Header: raw, HeaderSignature: sign(k, raw), Transactions: txs}
 }
 
-func mk(t testing.TB, txs ...tx) *pb.Batch {
+func makeBatch(t testing.TB, txs ...unsignedTx) *pb.Batch {
 	t.Helper()
 	signed := make([]*pb.Transaction, len(txs))
 	for i, x := range txs {
 		signed[i] = signTx(t, x)
 	}
-	return wrap(t, signed...)
+	return signBatch(t, signed...)
 }
 
-func id(b *pb.Batch) batch.ID { return batch.ID(b.GetHeaderSignature()) }
+func batchID(b *pb.Batch) batch.ID { return batch.ID(b.GetHeaderSignature()) }
 
 // response is an HTTP answer whose body was read.
 type response struct {
@@ -124,7 +124,7 @@ func (r response) code() int {
 	return int(e["code"].(float64))
 }
 
-func do(t testing.TB, method, url, contentType string, body []byte) (response, error) {
+func tryRequest(t testing.TB, method, url, contentType string, body []byte) (response, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
 	require.NoError(t, err)
@@ -144,16 +144,16 @@ func do(t testing.TB, method, url, contentType string, body []byte) (response, e
 	return r, err
 }
 
-func mustDo(t testing.TB, method, url, contentType string, body []byte) response {
+func sendRequest(t testing.TB, method, url, contentType string, body []byte) response {
 	t.Helper()
-	r, err := do(t, method, url, contentType, body)
+	r, err := tryRequest(t, method, url, contentType, body)
 	require.NoError(t, err)
 	return r
 }
 
 func postList(t testing.TB, n *Node, bs ...*pb.Batch) (response, error) {
 	t.Helper()
-	return do(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", marshal(t, &pb.BatchList{Batches: bs}))
+	return tryRequest(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", marshal(t, &pb.BatchList{Batches: bs}))
 }
 
 func submitOK(t testing.TB, n *Node, bs ...*pb.Batch) {
@@ -163,8 +163,8 @@ func submitOK(t testing.TB, n *Node, bs ...*pb.Batch) {
 	require.Equal(t, http.StatusAccepted, r.status, r.body)
 }
 
-// word returns the status of a batch, asked for over HTTP.
-func word(t testing.TB, n *Node, b *pb.Batch) string {
+// askStatus returns the status of a batch, asked for over HTTP.
+func askStatus(t testing.TB, n *Node, b *pb.Batch) string {
 	t.Helper()
 	w, _ := statusOf(t, n, b)
 	return w
@@ -172,33 +172,33 @@ func word(t testing.TB, n *Node, b *pb.Batch) string {
 
 func statusOf(t testing.TB, n *Node, b *pb.Batch) (string, []any) {
 	t.Helper()
-	r := mustDo(t, http.MethodGet, n.URL()+"/batch_statuses?id="+b.GetHeaderSignature(), "", nil)
+	r := sendRequest(t, http.MethodGet, n.URL()+"/batch_statuses?id="+b.GetHeaderSignature(), "", nil)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	e := r.json["data"].([]any)[0].(map[string]any)
 	return e["status"].(string), e["invalid_transactions"].([]any)
 }
 
-func becomes(t testing.TB, n *Node, b *pb.Batch, want string) {
+func waitForStatus(t testing.TB, n *Node, b *pb.Batch, want string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return word(t, n, b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
+	require.Eventually(t, func() bool { return askStatus(t, n, b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
-// fast returns options of a node that makes a block every 10 ms.
-func fast(o Options) *Options {
+// fastOptions returns options of a node that makes a block every 10 ms.
+func fastOptions(o Options) *Options {
 	if o.BlockInterval == 0 {
 		o.BlockInterval = 10 * time.Millisecond
 	}
 	return &o
 }
 
-// kinds counts the journal's entries of kind k that name the batch.
-func kinds(n *Node, k Kind, b *pb.Batch) (count int) {
+// countEntries counts the journal's entries of kind k that name the batch.
+func countEntries(n *Node, k Kind, b *pb.Batch) (count int) {
 	for _, e := range n.Journal() {
 		if e.Kind != k {
 			continue
 		}
 		for _, x := range e.Batches {
-			if x == id(b) {
+			if x == batchID(b) {
 				count++
 			}
 		}
@@ -206,8 +206,8 @@ func kinds(n *Node, k Kind, b *pb.Batch) (count int) {
 	return count
 }
 
-// bubble makes a request inside a bubble of synctest.
-func bubble(t testing.TB, n *Node, req *http.Request) response {
+// requestInBubble makes a request inside a bubble of synctest.
+func requestInBubble(t testing.TB, n *Node, req *http.Request) response {
 	t.Helper()
 	res, err := n.Client().Do(req)
 	require.NoError(t, err)
@@ -221,16 +221,16 @@ func bubble(t testing.TB, n *Node, req *http.Request) response {
 	return r
 }
 
-func bubblePost(t testing.TB, n *Node, bs ...*pb.Batch) response {
+func postInBubble(t testing.TB, n *Node, bs ...*pb.Batch) response {
 	t.Helper()
 	body := marshal(t, &pb.BatchList{Batches: bs})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/batches", bytes.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/octet-stream")
-	return bubble(t, n, req)
+	return requestInBubble(t, n, req)
 }
 
-func bubbleSubmit(t testing.TB, n *Node, bs ...*pb.Batch) {
+func submitInBubble(t testing.TB, n *Node, bs ...*pb.Batch) {
 	t.Helper()
-	require.Equal(t, http.StatusAccepted, bubblePost(t, n, bs...).status)
+	require.Equal(t, http.StatusAccepted, postInBubble(t, n, bs...).status)
 }

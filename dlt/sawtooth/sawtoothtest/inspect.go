@@ -11,7 +11,7 @@ func (n *Node) Value(name string) (value int64, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.advanceToNow()
-	return decodeEntry(n.v.chain.state[Address(name)], name)
+	return decodeEntry(n.validator.chain.state[Address(name)], name)
 }
 
 // History returns the changes of a name, in the order of execution.
@@ -19,7 +19,7 @@ func (n *Node) History(name string) []Change {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.advanceToNow()
-	return slices.Clone(n.v.chain.history[name])
+	return slices.Clone(n.validator.chain.history[name])
 }
 
 // Status returns the status that a status query would get. It does not renew anything, and adds no
@@ -28,7 +28,7 @@ func (n *Node) Status(id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.advanceToNow()
-	return n.v.tracker.peekStatus(now, id)
+	return n.validator.tracker.peekStatus(now, id)
 }
 
 // Chain returns all committed batches in the order of execution.
@@ -37,7 +37,7 @@ func (n *Node) Chain() []batch.ID {
 	defer n.mu.Unlock()
 	n.advanceToNow()
 	var out []batch.ID
-	for _, b := range n.v.chain.blocks {
+	for _, b := range n.validator.chain.blocks {
 		for _, s := range b.batches {
 			out = append(out, s.id)
 		}
@@ -50,5 +50,5 @@ func (n *Node) PoolLen() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.advanceToNow()
-	return len(n.v.pool)
+	return len(n.validator.pool)
 }

@@ -22,8 +22,8 @@ var IntKey = Family{Name: "intkey", Version: "1.0"}
 
 // Bounds of the family.
 const (
-	maxName  = 20 // characters
-	maxValue = math.MaxUint32
+	maxNameBytes = 20 // characters
+	maxValue     = math.MaxUint32
 )
 
 // Set returns the payload that sets the number of a name to value, and the address to declare as
@@ -92,8 +92,8 @@ type stateAccess interface {
 	set(address, value string) error
 }
 
-// apply executes one payload, and returns its change.
-func apply(payload []byte, s stateAccess) (Change, error) {
+// applyPayload executes one payload, and returns its change.
+func applyPayload(payload []byte, s stateAccess) (Change, error) {
 	read, err := readCBORMap(payload)
 	if err != nil {
 		return Change{}, newProcessorError("", "Invalid payload serialization")
@@ -103,8 +103,8 @@ func apply(payload []byte, s stateAccess) (Change, error) {
 		return Change{}, newProcessorError(verb, `Verb is %v: it must be "set", "inc" or "dec"`, read["Verb"])
 	}
 	name, is := read["Name"].(string)
-	if !is || name == "" || utf8.RuneCountInString(name) > maxName {
-		return Change{}, newProcessorError("", "Name is %v: it must be a text of 1 to %d characters", read["Name"], maxName)
+	if !is || name == "" || utf8.RuneCountInString(name) > maxNameBytes {
+		return Change{}, newProcessorError("", "Name is %v: it must be a text of 1 to %d characters", read["Name"], maxNameBytes)
 	}
 	value, is := read["Value"].(uint64)
 	if !is || value > maxValue {

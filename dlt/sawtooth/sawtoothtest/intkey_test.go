@@ -31,20 +31,20 @@ func TestPayloadIsCBOR(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, map[string]any{"Verb": "set", "Name": "x", "Value": uint64(n)}, read)
 	}
-	n := Start(t, fast(Options{}))
-	b := mk(t, call([]byte("\xa3eValue\x1b\x00\x00\x00\x00\x00\x00\x00\x07dName\x78\x01xdVerbcset"), Address("x")))
+	n := Start(t, fastOptions(Options{}))
+	b := makeBatch(t, intkeyTx([]byte("\xa3eValue\x1b\x00\x00\x00\x00\x00\x00\x00\x07dName\x78\x01xdVerbcset"), Address("x")))
 	submitOK(t, n, b)
-	becomes(t, n, b, Committed)
+	waitForStatus(t, n, b, Committed)
 	value, ok := n.Value("x")
 	assert.True(t, ok)
 	assert.Equal(t, int64(7), value)
 }
 
 func TestOrderShowsInState(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	set, inc, dec := mk(t, call(Set("x", 1))), mk(t, call(Inc("x", 5))), mk(t, call(Dec("x", 2)))
+	n := Start(t, fastOptions(Options{}))
+	set, inc, dec := makeBatch(t, intkeyTx(Set("x", 1))), makeBatch(t, intkeyTx(Inc("x", 5))), makeBatch(t, intkeyTx(Dec("x", 2)))
 	submitOK(t, n, set, inc, dec)
-	becomes(t, n, dec, Committed)
+	waitForStatus(t, n, dec, Committed)
 	var got []string
 	var values []int64
 	for _, c := range n.History("x") {
@@ -62,32 +62,32 @@ func TestInvalidTransactions(t *testing.T) {
 	two, _ := Inc("seven", 2)
 	for _, c := range []struct {
 		name string
-		tx   tx
+		tx   unsignedTx
 		data string // "" means that the key is missing
 	}{
-		{"dec below zero", call(Dec("seven", 8)), "7"},
-		{"inc of nothing", call(Inc("unset", 1)), ""},
-		{"dec of nothing", call(Dec("unset", 1)), ""},
-		{"inc beyond 32 bits", call(Inc("seven", 1<<32-1)), "7"},
-		{"more than 32 bits", call(Set("much", 1<<32)), "4294967296"},
-		{"negative", call(Set("less", -1)), ""},
-		{"long name", call(Set("a name of 21 letters.", 1)), ""},
-		{"no name", call(Set("", 1)), ""},
-		{"not a payload", call([]byte("nonsense"), Address("seven")), ""},
-		{"more behind it", call(append(two, 0), Address("seven")), ""},
-		{"cut off", call(two[:len(two)-1], Address("seven")), ""},
-		{"not a verb", call(encodeOperation("mul", "seven", 2)), "mul"},
-		{"not a number", call([]byte("\xa3dVerbcincdNameeseveneValueax"), Address("seven")), "x"},
-		{"no output", call(set, address).with(func(h *pb.TransactionHeader) { h.Outputs = nil }), ""},
-		{"no input", call(Inc("seven", 1)).with(func(h *pb.TransactionHeader) { h.Inputs = []string{Address("other")} }), ""},
+		{"dec below zero", intkeyTx(Dec("seven", 8)), "7"},
+		{"inc of nothing", intkeyTx(Inc("unset", 1)), ""},
+		{"dec of nothing", intkeyTx(Dec("unset", 1)), ""},
+		{"inc beyond 32 bits", intkeyTx(Inc("seven", 1<<32-1)), "7"},
+		{"more than 32 bits", intkeyTx(Set("much", 1<<32)), "4294967296"},
+		{"negative", intkeyTx(Set("less", -1)), ""},
+		{"long name", intkeyTx(Set("a name of 21 letters.", 1)), ""},
+		{"no name", intkeyTx(Set("", 1)), ""},
+		{"not a payload", intkeyTx([]byte("nonsense"), Address("seven")), ""},
+		{"more behind it", intkeyTx(append(two, 0), Address("seven")), ""},
+		{"cut off", intkeyTx(two[:len(two)-1], Address("seven")), ""},
+		{"not a verb", intkeyTx(encodeOperation("mul", "seven", 2)), "mul"},
+		{"not a number", intkeyTx([]byte("\xa3dVerbcincdNameeseveneValueax"), Address("seven")), "x"},
+		{"no output", intkeyTx(set, address).withHeader(func(h *pb.TransactionHeader) { h.Outputs = nil }), ""},
+		{"no input", intkeyTx(Inc("seven", 1)).withHeader(func(h *pb.TransactionHeader) { h.Inputs = []string{Address("other")} }), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			n := Start(t, fast(Options{}))
-			submitOK(t, n, mk(t, call(Set("seven", 7))))
-			b := mk(t, c.tx)
+			n := Start(t, fastOptions(Options{}))
+			submitOK(t, n, makeBatch(t, intkeyTx(Set("seven", 7))))
+			b := makeBatch(t, c.tx)
 			submitOK(t, n, b)
-			becomes(t, n, b, Invalid)
+			waitForStatus(t, n, b, Invalid)
 			_, invalid := statusOf(t, n, b)
 			require.Len(t, invalid, 1)
 			tx := invalid[0].(map[string]any)
@@ -104,13 +104,13 @@ func TestInvalidTransactions(t *testing.T) {
 
 // A batch takes effect as a whole or not at all.
 func TestBatchIsAtomic(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	good := mk(t, call(Set("x", 1)))
-	bad := mk(t, call(Set("x", 9)), call(Inc("unset", 1)), call(Set("x", 10)))
-	after := mk(t, call(Inc("x", 1)))
+	n := Start(t, fastOptions(Options{}))
+	good := makeBatch(t, intkeyTx(Set("x", 1)))
+	bad := makeBatch(t, intkeyTx(Set("x", 9)), intkeyTx(Inc("unset", 1)), intkeyTx(Set("x", 10)))
+	after := makeBatch(t, intkeyTx(Inc("x", 1)))
 	submitOK(t, n, good, bad, after)
-	becomes(t, n, after, Committed)
-	assert.Equal(t, Invalid, word(t, n, bad))
+	waitForStatus(t, n, after, Committed)
+	assert.Equal(t, Invalid, askStatus(t, n, bad))
 	_, invalid := statusOf(t, n, bad)
 	require.Len(t, invalid, 1, "only what a processor refused is listed")
 	assert.Equal(t, bad.GetTransactions()[1].GetHeaderSignature(), invalid[0].(map[string]any)["id"])
@@ -119,10 +119,10 @@ func TestBatchIsAtomic(t *testing.T) {
 }
 
 func TestPrefixesGiveAccess(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	b := mk(t,
-		call(Set("x", 1)).with(func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = nil, []string{""} }),
-		call(Inc("x", 1)).with(func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = []string{"1cf126"}, []string{"1cf1"} }))
+	n := Start(t, fastOptions(Options{}))
+	b := makeBatch(t,
+		intkeyTx(Set("x", 1)).withHeader(func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = nil, []string{""} }),
+		intkeyTx(Inc("x", 1)).withHeader(func(h *pb.TransactionHeader) { h.Inputs, h.Outputs = []string{"1cf126"}, []string{"1cf1"} }))
 	submitOK(t, n, b)
-	becomes(t, n, b, Committed)
+	waitForStatus(t, n, b, Committed)
 }

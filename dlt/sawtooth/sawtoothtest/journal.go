@@ -79,5 +79,5 @@ func (n *Node) Journal() []Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.advanceToNow()
-	return slices.Clone(n.v.journal.entries)
+	return slices.Clone(n.validator.journal.entries)
 }

@@ -10,21 +10,21 @@ import (
 
 // task is work of the validator for a request.
 type task struct {
-	run            func(now time.Time)
+	do             func(now time.Time)
 	needsPublisher bool // true if it needs the publisher's lock, like every POST of batches
-	ownThread      bool // true if it runs on a thread that is not one of the client threads
-	ran            bool
-	lost           bool // true if the validator was killed before the task ran
+	hasOwnThread   bool // true if it runs on a thread that is not one of the client threads
+	hasRun         bool
+	isLost         bool // true if the validator was killed before the task ran
 }
 
 // giveTask gives the validator a task. While the validator is down the REST API keeps the task,
 // and never drops it. The validator gets it when it is up again.
 func (v *validator) giveTask(now time.Time, t *task) {
 	switch {
-	case v.down:
-		v.outbox = append(v.outbox, t)
-	case !t.ownThread && v.mustQueue():
-		v.backlog = append(v.backlog, t)
+	case v.isDown:
+		v.keptRequests = append(v.keptRequests, t)
+	case !t.hasOwnThread && v.mustQueue():
+		v.waitingRequests = append(v.waitingRequests, t)
 	default:
 		v.runTask(now, t)
 		v.freeThreads(now)
@@ -32,32 +32,32 @@ func (v *validator) giveTask(now time.Time, t *task) {
 }
 
 func (v *validator) runTask(now time.Time, t *task) {
-	if t.needsPublisher && v.halted {
+	if t.needsPublisher && v.hasHalted {
 		v.heldPosts = append(v.heldPosts, t)
 		return
 	}
-	t.run(now)
-	t.ran = true
+	t.do(now)
+	t.hasRun = true
 }
 
 // kill ends the validator, which loses its tasks. Later requests wait.
 func (v *validator) kill(now time.Time) {
-	for _, t := range slices.Concat(v.backlog, v.heldPosts) {
-		t.lost = true
+	for _, t := range slices.Concat(v.waitingRequests, v.heldPosts) {
+		t.isLost = true
 	}
 	for _, w := range v.waits {
-		w.lost = true
+		w.isLost = true
 	}
 	v.crash(now)
-	v.down, v.startAt = true, time.Time{}
+	v.isDown, v.upAgainAt = true, time.Time{}
 }
 
 // finishStart ends the validator's start: it is up now.
 func (v *validator) finishStart(now time.Time) {
-	v.down, v.startAt = false, time.Time{}
+	v.isDown, v.upAgainAt = false, time.Time{}
 	v.journal.add(Entry{Time: now, Kind: Started})
-	sent := v.outbox
-	v.outbox = nil
+	sent := v.keptRequests
+	v.keptRequests = nil
 	for _, t := range sent {
 		v.giveTask(now, t)
 	}
@@ -70,12 +70,12 @@ func (v *validator) finishStart(now time.Time) {
 // included, when it is up again ([Node.StartValidator]). Subscribers are warned.
 func (n *Node) KillValidator() {
 	n.whileLocked(func(now time.Time) {
-		if n.v.down && n.v.startAt.IsZero() {
+		if n.validator.isDown && n.validator.upAgainAt.IsZero() {
 			return
 		}
-		n.v.journal.add(Entry{Time: now, Kind: Killed})
-		n.v.kill(now)
-		n.v.chain.loseEvents()
+		n.validator.journal.add(Entry{Time: now, Kind: Killed})
+		n.validator.kill(now)
+		n.validator.chain.loseEvents()
 		n.wake()
 	})
 }
@@ -84,12 +84,12 @@ func (n *Node) KillValidator() {
 // for it until then.
 func (n *Node) StartValidator() {
 	n.whileLocked(func(now time.Time) {
-		if !n.v.down || !n.v.startAt.IsZero() {
+		if !n.validator.isDown || !n.validator.upAgainAt.IsZero() {
 			return
 		}
-		n.v.chain.eventsLost = false
-		n.v.startAt = now.Add(n.o.StartTime)
-		n.v.advance(now)
+		n.validator.chain.areEventsLost = false
+		n.validator.upAgainAt = now.Add(n.options.StartTime)
+		n.validator.advance(now)
 		n.wake()
 	})
 }
@@ -99,13 +99,13 @@ func (n *Node) StartValidator() {
 // connections all the time; the validator answers after Options.StartTime.
 func (n *Node) Restart() {
 	n.whileLocked(func(now time.Time) {
-		n.v.journal.add(Entry{Time: now, Kind: Restarted})
-		n.v.kill(now)
-		n.v.outbox = nil
-		n.v.epoch++
-		n.v.chain.eventsLost, n.v.chain.brokenHead = false, nil
-		n.v.startAt = now.Add(n.o.StartTime)
-		n.v.advance(now)
+		n.validator.journal.add(Entry{Time: now, Kind: Restarted})
+		n.validator.kill(now)
+		n.validator.keptRequests = nil
+		n.validator.restartCount++
+		n.validator.chain.areEventsLost, n.validator.chain.headAtBreak = false, nil
+		n.validator.upAgainAt = now.Add(n.options.StartTime)
+		n.validator.advance(now)
 		n.wake()
 	})
 	n.front.Cut()
@@ -116,8 +116,8 @@ func (n *Node) Restart() {
 // its pool go on.
 func (n *Node) Genesis() {
 	n.whileLocked(func(now time.Time) {
-		n.v.noGenesis = false
-		n.v.setBlockTime(now)
+		n.validator.lacksGenesis = false
+		n.validator.setBlockTime(now)
 		n.wake()
 	})
 }
@@ -126,8 +126,8 @@ func (n *Node) Genesis() {
 // was halted because it had no such processor, it goes on at once.
 func (n *Node) AddFamily(f Family) {
 	n.whileLocked(func(now time.Time) {
-		n.v.o.Families = append(slices.Clone(n.v.o.Families), f)
-		n.v.endHalt(now)
+		n.validator.options.Families = append(slices.Clone(n.validator.options.Families), f)
+		n.validator.endHalt(now)
 		n.wake()
 	})
 }
@@ -136,23 +136,23 @@ func (n *Node) AddFamily(f Family) {
 // a batch of a family that was never served ([Options.Families]).
 func (n *Node) RemoveFamily(f Family) {
 	n.whileLocked(func(time.Time) {
-		n.v.o.Families = slices.DeleteFunc(slices.Clone(n.v.o.Families), func(x Family) bool { return x == f })
+		n.validator.options.Families = slices.DeleteFunc(slices.Clone(n.validator.options.Families), func(x Family) bool { return x == f })
 	})
 }
 
 func (v *validator) serves(name, version string) bool {
-	return slices.Contains(v.o.Families, Family{Name: name, Version: version})
+	return slices.Contains(v.options.Families, Family{Name: name, Version: version})
 }
 
 // firstUnserved returns the first batch of the next block with a transaction that no processor
 // serves, and that transaction's family.
-func (v *validator) firstUnserved(now time.Time) (*submitted, Family) {
+func (v *validator) firstUnserved(now time.Time) (*submittedBatch, Family) {
 	n := 0
 	for _, p := range v.pool {
 		if p.notBefore.After(now) {
 			continue
 		}
-		if n++; v.o.MaxBatchesPerBlock > 0 && n > v.o.MaxBatchesPerBlock {
+		if n++; v.options.MaxBatchesPerBlock > 0 && n > v.options.MaxBatchesPerBlock {
 			break
 		}
 		for _, tx := range p.batch.txs {
@@ -172,20 +172,20 @@ func (v *validator) isHalted(now time.Time) bool {
 	if b == nil {
 		return false
 	}
-	v.halted = true
+	v.hasHalted = true
 	v.journal.add(Entry{Time: now, Kind: Halted, Batches: []batch.ID{b.id}, Word: fmt.Sprintf("no processor for %s %s", f.Name, f.Version)})
 	return true
 }
 
 // endHalt ends a halt if all batches are served now, and runs the waiting POSTs.
 func (v *validator) endHalt(now time.Time) {
-	if !v.halted {
+	if !v.hasHalted {
 		return
 	}
 	if b, _ := v.firstUnserved(now); b != nil {
 		return
 	}
-	v.halted = false
+	v.hasHalted = false
 	v.setBlockTime(now)
 	held := v.heldPosts
 	v.heldPosts = nil

@@ -14,50 +14,50 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-// bubbleGet makes a GET, and returns the response and how long it took.
-func bubbleGet(t testing.TB, n *Node, path string) (response, time.Duration) {
+// getInBubble makes a GET, and returns the response and how long it took.
+func getInBubble(t testing.TB, n *Node, path string) (response, time.Duration) {
 	t.Helper()
 	began := time.Now()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x"+path, nil)
 	require.NoError(t, err)
-	r := bubble(t, n, req)
+	r := requestInBubble(t, n, req)
 	return r, time.Since(began)
 }
 
-// aside runs do in the background. The func that it returns waits for the result.
-func aside[T any](do func() T) func() T {
+// inBackground runs do in the background. The func that it returns waits for the result.
+func inBackground[T any](do func() T) func() T {
 	c := make(chan T, 1)
 	go func() { c <- do() }()
 	return func() T { return <-c }
 }
 
-func strange(h *pb.TransactionHeader) { h.FamilyVersion = "2.0" }
+func setUnservedVersion(h *pb.TransactionHeader) { h.FamilyVersion = "2.0" }
 
 // A batch that no processor serves halts the whole node: it makes no blocks and answers POSTs with
 // 503/17, while queries work. When a processor starts, the halt ends at once, and the POSTs that
 // were answered 503/17 are executed after all, in order.
 func TestUnservedFamilyHaltsTheNode(t *testing.T) {
-	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
-		before := mk(t, call(Set("w", 1)))
-		bubbleSubmit(t, n, before)
+	runInBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
+		before := makeBatch(t, intkeyTx(Set("w", 1)))
+		submitInBubble(t, n, before)
 		time.Sleep(3 * time.Second)
-		is(t, n, before, Committed)
+		requireStatus(t, n, before, Committed)
 
-		unserved := mk(t, call(Set("x", 1)).with(strange))
-		other := mk(t, call(Set("y", 1))) // has another address, and is in the pool already
-		bubbleSubmit(t, n, unserved, other)
+		unserved := makeBatch(t, intkeyTx(Set("x", 1)).withHeader(setUnservedVersion))
+		other := makeBatch(t, intkeyTx(Set("y", 1))) // has another address, and is in the pool already
+		submitInBubble(t, n, unserved, other)
 		time.Sleep(3 * time.Second)
-		is(t, n, unserved, Pending)
-		is(t, n, other, Pending)
+		requireStatus(t, n, unserved, Pending)
+		requireStatus(t, n, other, Pending)
 		blocks := len(n.Chain())
 
-		late, given := mk(t, call(Set("z", 1))), mk(t, call(Inc("z", 1)))
+		late, given := makeBatch(t, intkeyTx(Set("z", 1))), makeBatch(t, intkeyTx(Inc("z", 1)))
 		began := time.Now()
-		r := bubblePost(t, n, late)
+		r := postInBubble(t, n, late)
 		assert.Equal(t, http.StatusServiceUnavailable, r.status)
 		assert.Equal(t, codeTimedOut, r.code())
 		assert.Equal(t, 15*time.Second, time.Since(began))
-		is(t, n, late, Unknown)
+		requireStatus(t, n, late, Unknown)
 		// The batch counts as sent even if the client cancels its request.
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x/batches", bytes.NewReader(marshal(t, &pb.BatchList{Batches: []*pb.Batch{given}})))
@@ -68,44 +68,44 @@ func TestUnservedFamilyHaltsTheNode(t *testing.T) {
 		require.Error(t, err)
 
 		for _, path := range []string{"/status", "/blocks", "/batch_statuses?id=" + unserved.GetHeaderSignature()} {
-			r, took := bubbleGet(t, n, path)
+			r, took := getInBubble(t, n, path)
 			assert.Equal(t, http.StatusOK, r.status, path)
 			assert.Zero(t, took, path)
 		}
 		time.Sleep(time.Hour)
-		is(t, n, unserved, Pending)
+		requireStatus(t, n, unserved, Pending)
 		assert.Len(t, n.Chain(), blocks, "no blocks are made")
-		assert.Equal(t, 1, kinds(n, Halted, unserved))
+		assert.Equal(t, 1, countEntries(n, Halted, unserved))
 
 		n.AddFamily(Family{Name: "intkey", Version: "2.0"})
 		time.Sleep(time.Second)
-		assert.Equal(t, []batch.ID{id(before), id(unserved), id(other), id(late), id(given)}, n.Chain())
-		submits := mk(t, call(Set("v", 1)))
-		bubbleSubmit(t, n, submits)
+		assert.Equal(t, []batch.ID{batchID(before), batchID(unserved), batchID(other), batchID(late), batchID(given)}, n.Chain())
+		submits := makeBatch(t, intkeyTx(Set("v", 1)))
+		submitInBubble(t, n, submits)
 
 		n.RemoveFamily(IntKey)
 		time.Sleep(2 * time.Second)
-		is(t, n, submits, Pending)
+		requireStatus(t, n, submits, Pending)
 		n.Restart()
 		time.Sleep(time.Second)
-		is(t, n, submits, Unknown)
-		bubbleSubmit(t, n, mk(t, call(Set("u", 1)).with(strange))) // the halt has ended with the loss of the pool
+		requireStatus(t, n, submits, Unknown)
+		submitInBubble(t, n, makeBatch(t, intkeyTx(Set("u", 1)).withHeader(setUnservedVersion))) // the halt has ended with the loss of the pool
 	})
 }
 
 // A validator that is killed answers its open requests with 503/18, at once. Later requests are
 // answered with 503/17, and are executed when the validator is up again.
 func TestKilledValidator(t *testing.T) {
-	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
-		done, pooled := mk(t, call(Set("x", 1))), mk(t, call(Set("x", 2)))
-		bubbleSubmit(t, n, done)
+	runInBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
+		done, pooled := makeBatch(t, intkeyTx(Set("x", 1))), makeBatch(t, intkeyTx(Set("x", 2)))
+		submitInBubble(t, n, done)
 		time.Sleep(2 * time.Second)
-		bubbleSubmit(t, n, pooled)
+		submitInBubble(t, n, pooled)
 		n.RemoveFamily(IntKey)
 		time.Sleep(2 * time.Second) // the node is halted now
-		waiting := mk(t, call(Set("x", 3)))
-		answer := aside(func() response { return bubblePost(t, n, waiting) })
-		asks := aside(func() response { return askWait(t, n, pooled, "&wait=10") })
+		waiting := makeBatch(t, intkeyTx(Set("x", 3)))
+		answer := inBackground(func() response { return postInBubble(t, n, waiting) })
+		asks := inBackground(func() response { return askWait(t, n, pooled, "&wait=10") })
 		time.Sleep(4 * time.Second)
 		n.KillValidator()
 		n.KillValidator() // the validator is dead already
@@ -115,44 +115,44 @@ func TestKilledValidator(t *testing.T) {
 		assert.Zero(t, time.Since(killed), "at once")
 		n.AddFamily(IntKey)
 
-		sent := mk(t, call(Set("y", 1)))
+		sent := makeBatch(t, intkeyTx(Set("y", 1)))
 		dead := time.Now()
-		assert.Equal(t, codeTimedOut, bubblePost(t, n, sent).code()) // so is every query (30-killed-while-waiting.txt)
+		assert.Equal(t, codeTimedOut, postInBubble(t, n, sent).code()) // so is every query (30-killed-while-waiting.txt)
 		assert.Equal(t, 15*time.Second, time.Since(dead))
 		n.StartValidator()
 		n.StartValidator() // the validator is starting already
 		began := time.Now()
-		is(t, n, pooled, Unknown) // a slow answer, without an error
+		requireStatus(t, n, pooled, Unknown) // a slow answer, without an error
 		assert.Equal(t, 650*time.Millisecond, time.Since(began))
 		began = time.Now()
-		is(t, n, waiting, Unknown)
-		is(t, n, done, Committed)
+		requireStatus(t, n, waiting, Unknown)
+		requireStatus(t, n, done, Committed)
 		assert.Zero(t, time.Since(began))
-		is(t, n, sent, Pending)
+		requireStatus(t, n, sent, Pending)
 		time.Sleep(2 * time.Second)
-		assert.Equal(t, []batch.ID{id(done), id(sent)}, n.Chain(), "the POST that was answered 503/17 was executed")
+		assert.Equal(t, []batch.ID{batchID(done), batchID(sent)}, n.Chain(), "the POST that was answered 503/17 was executed")
 		n.StartValidator() // the validator is up already
-		is(t, n, sent, Committed)
+		requireStatus(t, n, sent, Committed)
 	})
 }
 
 // The requests that the REST API keeps for a validator that is down are lost when the REST API is
 // killed.
 func TestKilledREST(t *testing.T) {
-	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
-		pooled := mk(t, call(Set("x", 1)))
-		bubbleSubmit(t, n, pooled)
+	runInBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
+		pooled := makeBatch(t, intkeyTx(Set("x", 1)))
+		submitInBubble(t, n, pooled)
 		n.Stop()
 		require.NoError(t, n.Resume())
-		is(t, n, pooled, Pending) // the validator has noticed nothing
+		requireStatus(t, n, pooled, Pending) // the validator has noticed nothing
 		n.KillValidator()
-		lost := mk(t, call(Set("y", 1)))
-		assert.Equal(t, codeTimedOut, bubblePost(t, n, lost).code())
+		lost := makeBatch(t, intkeyTx(Set("y", 1)))
+		assert.Equal(t, codeTimedOut, postInBubble(t, n, lost).code())
 		n.Stop()
 		require.NoError(t, n.Resume())
 		n.StartValidator()
 		time.Sleep(time.Minute)
-		is(t, n, lost, Unknown)
+		requireStatus(t, n, lost, Unknown)
 		assert.Empty(t, n.Chain())
 	})
 }
@@ -165,29 +165,29 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 		"validator": func(n *Node) { n.KillValidator(); n.StartValidator() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Options{}, func(t *testing.T, n *Node) {
-				first := mk(t, call(Set("x", 1)))
-				bubbleSubmit(t, n, first)
+			runInBubble(t, Options{}, func(t *testing.T, n *Node) {
+				first := makeBatch(t, intkeyTx(Set("x", 1)))
+				submitInBubble(t, n, first)
 				time.Sleep(2 * time.Second)
-				b := mk(t, call(Inc("x", 1)))
+				b := makeBatch(t, intkeyTx(Inc("x", 1)))
 				for try := range 10 {
-					bubbleSubmit(t, n, b)
-					is(t, n, b, Pending)
-					bubbleSubmit(t, n, b)
+					submitInBubble(t, n, b)
+					requireStatus(t, n, b, Pending)
+					submitInBubble(t, n, b)
 					assert.Equal(t, 1, n.PoolLen(), "seen lately: ignored")
 					crash(n)
-					is(t, n, b, Unknown)
+					requireStatus(t, n, b, Unknown)
 					assert.Zero(t, n.PoolLen())
-					assert.Equal(t, try+1, kinds(n, Accepted, b))
-					is(t, n, first, Committed)
+					assert.Equal(t, try+1, countEntries(n, Accepted, b))
+					requireStatus(t, n, first, Committed)
 				}
-				bubbleSubmit(t, n, b)
+				submitInBubble(t, n, b)
 				time.Sleep(2 * time.Second)
-				is(t, n, b, Committed)
-				assert.Equal(t, []batch.ID{id(first), id(b)}, n.Chain())
+				requireStatus(t, n, b, Committed)
+				assert.Equal(t, []batch.ID{batchID(first), batchID(b)}, n.Chain())
 				value, _ := n.Value("x")
 				assert.Equal(t, int64(2), value)
-				require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {id(first), id(b)}}}))
+				require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {batchID(first), batchID(b)}}}))
 			})
 		})
 	}
@@ -195,22 +195,22 @@ func TestTenCrashesDuringOneBatch(t *testing.T) {
 
 // Before genesis a POST is accepted and its batch is PENDING, and there is no head to read.
 func TestBeforeGenesis(t *testing.T) {
-	inBubble(t, Options{NoGenesis: true}, func(t *testing.T, n *Node) {
-		b := mk(t, call(Set("x", 1)))
-		bubbleSubmit(t, n, b)
+	runInBubble(t, Options{NoGenesis: true}, func(t *testing.T, n *Node) {
+		b := makeBatch(t, intkeyTx(Set("x", 1)))
+		submitInBubble(t, n, b)
 		time.Sleep(time.Minute)
-		is(t, n, b, Pending)
+		requireStatus(t, n, b, Pending)
 		for path, code := range map[string]int{
 			"/blocks": codeNotReady, "/state/" + Address("x"): codeNotReady,
 			"/batches/" + b.GetHeaderSignature(): codeBatchNotFound,
 		} {
-			r, _ := bubbleGet(t, n, path)
+			r, _ := getInBubble(t, n, path)
 			assert.Equal(t, code, r.code(), path)
 		}
 		n.Genesis()
 		time.Sleep(time.Second)
-		is(t, n, b, Committed)
-		r, _ := bubbleGet(t, n, "/blocks")
+		requireStatus(t, n, b, Committed)
+		r, _ := getInBubble(t, n, "/blocks")
 		assert.Equal(t, http.StatusOK, r.status)
 	})
 }
@@ -218,34 +218,34 @@ func TestBeforeGenesis(t *testing.T) {
 // A dead peer of the event stream ends it for all subscribers. Their connections stay open, and a
 // new subscriber gets one block. A restart of the REST API repairs the stream.
 func TestDeadPeerEndsEvents(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	old := dial(t, n)
-	old.say(`{"action":"subscribe"}`)
-	old.hear()
-	commit(t, n, "x", 1)
-	assert.Equal(t, "1", old.hear()["block_num"])
+	n := Start(t, fastOptions(Options{}))
+	old := subscribe(t, n)
+	old.send(`{"action":"subscribe"}`)
+	old.receive()
+	commitValue(t, n, "x", 1)
+	assert.Equal(t, "1", old.receive()["block_num"])
 	n.BreakEvents()
-	commit(t, n, "x", 2)
-	commit(t, n, "x", 3)
-	fresh := dial(t, n)
-	fresh.say(`{"action":"subscribe"}`)
-	assert.Equal(t, "1", fresh.hear()["block_num"], "the head of the moment the peer died")
-	commit(t, n, "x", 4)
+	commitValue(t, n, "x", 2)
+	commitValue(t, n, "x", 3)
+	fresh := subscribe(t, n)
+	fresh.send(`{"action":"subscribe"}`)
+	assert.Equal(t, "1", fresh.receive()["block_num"], "the head of the moment the peer died")
+	commitValue(t, n, "x", 4)
 	// No event comes on the open connections: the next message is the answer to a malformed one.
 	for _, s := range []*subscriber{old, fresh} {
-		s.say("nonsense")
-		assert.Equal(t, `Invalid input: "nonsense"`, s.hear()["error"])
+		s.send("nonsense")
+		assert.Equal(t, `Invalid input: "nonsense"`, s.receive()["error"])
 	}
 	n.Stop()
 	require.NoError(t, n.Resume())
-	again := dial(t, n)
-	again.say(`{"action":"subscribe"}`)
-	assert.Equal(t, "4", again.hear()["block_num"])
-	commit(t, n, "x", 5)
-	assert.Equal(t, "5", again.hear()["block_num"])
+	again := subscribe(t, n)
+	again.send(`{"action":"subscribe"}`)
+	assert.Equal(t, "4", again.receive()["block_num"])
+	commitValue(t, n, "x", 5)
+	assert.Equal(t, "5", again.receive()["block_num"])
 	n.KillValidator()
-	assert.Equal(t, "Validator unavailable", again.hear()["warning"])
+	assert.Equal(t, "Validator unavailable", again.receive()["warning"])
 	n.StartValidator()
-	commit(t, n, "x", 6)
-	assert.Equal(t, "6", again.hear()["block_num"])
+	commitValue(t, n, "x", 6)
+	assert.Equal(t, "6", again.receive()["block_num"])
 }

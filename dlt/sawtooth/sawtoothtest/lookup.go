@@ -31,8 +31,8 @@ func (n *Node) answerLookup(w http.ResponseWriter, r *http.Request, ids []string
 // answerTask answers with the validator's result, or with the error if there is none.
 func (n *Node) answerTask(w http.ResponseWriter, r *http.Request, epoch int, fault Fault, t *task, read func() answer) {
 	var a answer
-	t.run = func(time.Time) { a = read() }
-	if err := n.runTask(r.Context(), epoch, time.Now().Add(n.o.RESTTimeout), t); err != nil {
+	t.do = func(time.Time) { a = read() }
+	if err := n.runTask(r.Context(), epoch, time.Now().Add(n.options.RESTTimeout), t); err != nil {
 		var ok bool
 		if a, ok = answerOfError(err); !ok {
 			simnode.Reset(w)
@@ -50,7 +50,7 @@ func (n *Node) serveBatch(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	n.answerLookup(w, r, []string{id}, func() answer {
-		c, ok := n.v.chain.batches[batch.ID(id)]
+		c, ok := n.validator.chain.batches[batch.ID(id)]
 		if !ok {
 			return codeAnswer(codeBatchNotFound)
 		}
@@ -64,7 +64,7 @@ func (n *Node) serveTransaction(w http.ResponseWriter, r *http.Request, id strin
 		return
 	}
 	n.answerLookup(w, r, []string{id}, func() answer {
-		c, ok := n.v.chain.txs[id]
+		c, ok := n.validator.chain.txs[id]
 		if !ok {
 			return codeAnswer(codeTxNotFound)
 		}
@@ -78,14 +78,14 @@ func (n *Node) serveStateAt(w http.ResponseWriter, r *http.Request, address stri
 		return
 	}
 	n.answerLookup(w, r, []string{address}, func() answer {
-		if n.v.noGenesis {
+		if n.validator.lacksGenesis {
 			return codeAnswer(codeNotReady)
 		}
-		value, ok := n.v.chain.state[address]
+		value, ok := n.validator.chain.state[address]
 		if !ok {
 			return codeAnswer(codeStateNotFound)
 		}
-		head := n.v.chain.head()
+		head := n.validator.chain.head()
 		return jsonAnswer(http.StatusOK, map[string]any{
 			"data": base64Text([]byte(value)), "head": head, "link": linkTo(r, r.URL.Path, map[string]string{"head": head}),
 		})
@@ -115,10 +115,10 @@ func (n *Node) serveBlocks(w http.ResponseWriter, r *http.Request) {
 		paging["start"] = value
 	}
 	n.answerLookup(w, r, nil, func() answer {
-		if n.v.noGenesis {
+		if n.validator.lacksGenesis {
 			return codeAnswer(codeNotReady)
 		}
-		all := n.v.chain.blocks
+		all := n.validator.chain.blocks
 		if start >= int64(len(all)) {
 			return codeAnswer(codePagingInvalid)
 		}
@@ -130,11 +130,11 @@ func (n *Node) serveBlocks(w http.ResponseWriter, r *http.Request) {
 		for _, b := range slices.Backward(page) {
 			data = append(data, blockJSON(b))
 		}
-		head := n.v.chain.head()
+		head := n.validator.chain.head()
 		at := func(number int) string {
 			return linkTo(r, r.URL.Path, map[string]string{"head": head, "start": fmt.Sprintf("0x%016x", number), "limit": strconv.Itoa(limit)})
 		}
-		if last := page[0].num; last > 0 {
+		if last := page[0].number; last > 0 {
 			paging["next_position"] = fmt.Sprintf("0x%016x", last-1)
 			paging["next"] = at(last - 1)
 		}
@@ -145,19 +145,19 @@ func (n *Node) serveBlocks(w http.ResponseWriter, r *http.Request) {
 // serveReceipts answers with the receipts of all ids or of none: one missing receipt gives 404/80.
 // A fork removes no receipt (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func (n *Node) serveReceipts(w http.ResponseWriter, r *http.Request) {
-	ids, early := n.readIDs(r, idQuery{codeReceiptContentType, codeReceiptBody, codeReceiptIDMissing})
+	ids, early := n.readIDs(r, idQueryCodes{codeReceiptContentType, codeReceiptBody, codeReceiptIDMissing})
 	if early != nil {
 		n.send(w, r, *early, Fault{})
 		return
 	}
 	if value, ok := queryValue(r.URL, "wait"); ok && !strings.EqualFold(value, "false") {
-		n.send(w, r, plain500(), Fault{}) // the validator's request for receipts has no such field
+		n.send(w, r, exceptionAnswer(), Fault{}) // the validator's request for receipts has no such field
 		return
 	}
 	n.answerLookup(w, r, ids, func() answer {
 		data := make([]any, 0, len(ids))
 		for _, id := range ids {
-			c, ok := n.v.chain.receipts[id]
+			c, ok := n.validator.chain.receipts[id]
 			if !ok {
 				return codeAnswer(codeReceiptNotFound)
 			}
@@ -179,8 +179,8 @@ func (n *Node) serveReceipts(w http.ResponseWriter, r *http.Request) {
 // client threads are busy, but not while the validator is down.
 func (n *Node) serveLiveness(w http.ResponseWriter, r *http.Request) {
 	var epoch int
-	n.whileLocked(func(time.Time) { epoch = n.v.epoch })
-	n.answerTask(w, r, epoch, Fault{}, &task{ownThread: true}, func() answer {
+	n.whileLocked(func(time.Time) { epoch = n.validator.restartCount })
+	n.answerTask(w, r, epoch, Fault{}, &task{hasOwnThread: true}, func() answer {
 		return jsonAnswer(http.StatusOK, map[string]any{
 			"data": map[string]any{"endpoint": "tcp://127.0.0.1:8800", "peers": []any{}},
 			"link": linkTo(r, r.URL.Path, nil),
@@ -197,14 +197,14 @@ func blockJSON(b block) map[string]any {
 	return map[string]any{
 		"batches": batches,
 		"header": map[string]any{
-			"batch_ids": ids, "block_num": strconv.Itoa(b.num), "consensus": base64Text([]byte("Devmode")),
-			"previous_block_id": b.previous, "signer_public_key": "", "state_root_hash": b.id[:64],
+			"batch_ids": ids, "block_num": strconv.Itoa(b.number), "consensus": base64Text([]byte("Devmode")),
+			"previous_block_id": b.previousID, "signer_public_key": "", "state_root_hash": b.id[:64],
 		},
 		"header_signature": b.id,
 	}
 }
 
-func batchJSON(b *submitted) map[string]any {
+func batchJSON(b *submittedBatch) map[string]any {
 	txs := make([]any, 0, len(b.txs))
 	for _, tx := range b.txs {
 		txs = append(txs, txJSON(tx))

@@ -14,17 +14,17 @@ import (
 // Node is a Sawtooth validator with its REST API. It is an [http.Handler] for any server;
 // [Start] and [Listen] bring their own. All methods may be called concurrently.
 type Node struct {
-	o Options
+	options Options
 
-	mu      sync.Mutex
-	v       *validator
-	changed chan struct{} // closed, and replaced, after every change that a request makes
-	tries   map[Operation]map[batch.ID]int
-	seq     int
+	mu               sync.Mutex
+	validator        *validator
+	changed          chan struct{} // closed, and replaced, after every change that a request makes
+	triesByOperation map[Operation]map[batch.ID]int
+	nextSeq          int
 
-	closed chan struct{} // closed to end hanging requests
-	once   sync.Once
-	front  simnode.Front
+	closed    chan struct{} // closed to end hanging requests
+	closeOnce sync.Once
+	front     simnode.Front
 
 	socketMu sync.Mutex
 	sockets  map[*socket]struct{}
@@ -46,13 +46,13 @@ func newNode(o *Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		o:       c,
-		changed: make(chan struct{}),
-		tries:   map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpLookup: {}},
-		closed:  make(chan struct{}),
-		sockets: map[*socket]struct{}{},
+		options:          c,
+		changed:          make(chan struct{}),
+		triesByOperation: map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpLookup: {}},
+		closed:           make(chan struct{}),
+		sockets:          map[*socket]struct{}{},
 	}
-	n.v = newValidator(time.Now(), &n.o)
+	n.validator = newValidator(time.Now(), &n.options)
 	return n, nil
 }
 
@@ -67,7 +67,7 @@ func (n *Node) whileLocked(f func(now time.Time)) {
 // advanceToNow makes the validator do everything that is due. The caller holds the lock.
 func (n *Node) advanceToNow() time.Time {
 	now := time.Now()
-	n.v.advance(now)
+	n.validator.advance(now)
 	return now
 }
 
@@ -79,9 +79,9 @@ func (n *Node) wake() {
 
 // Why a request has no answer of the validator.
 var (
-	errTimedOut  = errors.New("sawtoothtest: no reply in time")
-	errGone      = errors.New("sawtoothtest: the client has left")
-	errRestarted = errors.New("sawtoothtest: the node was restarted")
+	errTimedOut   = errors.New("sawtoothtest: no reply in time")
+	errClientGone = errors.New("sawtoothtest: the client has left")
+	errRestarted  = errors.New("sawtoothtest: the node was restarted")
 	// errDisconnected means that the validator was killed while it had the request.
 	errDisconnected = errors.New("sawtoothtest: the validator has gone")
 )
@@ -90,24 +90,24 @@ var (
 func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready func() bool) error {
 	for {
 		var err error
-		var over bool
+		var isOver bool
 		var changed chan struct{}
 		until := deadline
 		n.whileLocked(func(now time.Time) {
 			switch {
-			case n.v.epoch != epoch:
-				err, over = errRestarted, true
+			case n.validator.restartCount != epoch:
+				err, isOver = errRestarted, true
 			case ready():
-				over = true
+				isOver = true
 			case !now.Before(deadline):
-				err, over = errTimedOut, true
+				err, isOver = errTimedOut, true
 			}
-			if at, ok := n.v.nextTime(); ok && at.Before(until) {
+			if at, ok := n.validator.nextTime(); ok && at.Before(until) {
 				until = at
 			}
 			changed = n.changed
 		})
-		if over {
+		if isOver {
 			return err
 		}
 		timer := time.NewTimer(time.Until(until))
@@ -116,10 +116,10 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 		case <-changed:
 		case <-ctx.Done():
 			timer.Stop()
-			return errGone
+			return errClientGone
 		case <-n.closed:
 			timer.Stop()
-			return errGone
+			return errClientGone
 		}
 		timer.Stop()
 	}
@@ -130,18 +130,18 @@ func (n *Node) await(ctx context.Context, epoch int, deadline time.Time, ready f
 func (n *Node) runTask(ctx context.Context, epoch int, deadline time.Time, t *task) error {
 	restarted := false
 	n.whileLocked(func(now time.Time) {
-		if restarted = n.v.epoch != epoch; !restarted {
-			n.v.giveTask(now, t)
+		if restarted = n.validator.restartCount != epoch; !restarted {
+			n.validator.giveTask(now, t)
 			n.wake()
 		}
 	})
 	if restarted {
 		return errRestarted
 	}
-	if err := n.await(ctx, epoch, deadline, func() bool { return t.ran || t.lost }); err != nil {
+	if err := n.await(ctx, epoch, deadline, func() bool { return t.hasRun || t.isLost }); err != nil {
 		return err
 	}
-	if t.lost {
+	if t.isLost {
 		return errDisconnected
 	}
 	return nil
@@ -187,16 +187,16 @@ func (n *Node) hang(ctx context.Context) {
 func (n *Node) drawFault(op Operation, ids []batch.ID) (int, Fault) {
 	try := 0
 	if len(ids) > 0 {
-		n.tries[op][ids[0]]++
-		try = n.tries[op][ids[0]]
+		n.triesByOperation[op][ids[0]]++
+		try = n.triesByOperation[op][ids[0]]
 	}
-	return try, n.o.Faults.drawRequest(RequestPoint{Operation: op, Batches: ids, Try: try})
+	return try, n.options.Faults.drawRequest(RequestPoint{Operation: op, Batches: ids, Try: try})
 }
 
 // beginRead begins a read request. It returns the node's current epoch, and the request's fault.
 func (n *Node) beginRead(op Operation, ids []batch.ID) (epoch int, f Fault) {
 	n.whileLocked(func(time.Time) {
-		epoch = n.v.epoch
+		epoch = n.validator.restartCount
 		_, f = n.drawFault(op, ids)
 	})
 	return epoch, f

@@ -21,61 +21,61 @@ import (
 	"github.com/dltbatch/dltbatch/internal/transcript"
 )
 
-// replay makes requests that are equivalent to those of a transcript of a real node, in its order,
-// and compares the answers with those of the transcript. An id of the transcript stands for a
-// batch of the scenario: one that a POST is answered with, or one that is asked for after a
+// transcriptReplay makes requests that are equivalent to those of a transcript of a real node, in
+// its order, and compares the answers with those of the transcript. An id of the transcript stands
+// for a batch of the scenario: one that a POST is answered with, or one that is asked for after a
 // refused POST.
-type replay struct {
-	t     *testing.T
-	n     *Node
-	steps []step // the POSTs of batches, in order
-	done  int
-	ids   map[string]string // our ids by the first ten digits of the transcript's
-	last  []*pb.Batch       // the batches of the last POST
-	seen  string            // the id whose status was watched last
-	diffs []string
+type transcriptReplay struct {
+	t           *testing.T
+	node        *Node
+	steps       []postStep // the POSTs of batches, in order
+	stepsDone   int
+	idsByPrefix map[string]string // our ids by the first ten digits of the transcript's
+	lastBatches []*pb.Batch       // the batches of the last POST
+	watchedID   string            // the id whose status was watched last
+	differences []string
 }
 
-// step is one POST of batches, and what happens before it.
-type step struct {
-	before  func(n *Node)
-	batches []*pb.Batch
-	body    []byte // replaces the list of batches
+// postStep is one POST of batches, and what happens before it.
+type postStep struct {
+	doBefore func(n *Node)
+	batches  []*pb.Batch
+	body     []byte // replaces the list of batches
 }
 
-func posts(bs ...*pb.Batch) step { return step{batches: bs} }
+func postOf(bs ...*pb.Batch) postStep { return postStep{batches: bs} }
 
-func raw(body []byte) step { return step{body: body} }
+func postOfBytes(body []byte) postStep { return postStep{body: body} }
 
 var (
-	idInText  = regexp.MustCompile(`[0-9a-zA-Z]{10}~|[0-9a-f]{128}`)
-	accepted  = regexp.MustCompile(`^after (\d+) accepted singles: HTTP 429`)
-	tracked   = regexp.MustCompile(`^tracked \d+ polls, last (\w+)$`)
-	httpBytes = regexp.MustCompile(`HTTP (\d+), (?:body )?(\d+) bytes`)
+	idInText     = regexp.MustCompile(`[0-9a-zA-Z]{10}~|[0-9a-f]{128}`)
+	acceptedNote = regexp.MustCompile(`^after (\d+) accepted singles: HTTP 429`)
+	trackedNote  = regexp.MustCompile(`^tracked \d+ polls, last (\w+)$`)
+	lengthInNote = regexp.MustCompile(`HTTP (\d+), (?:body )?(\d+) bytes`)
 )
 
-// ours returns our id for an id of the transcript. For an id that was in no POST, it is an id that
-// no batch has.
-func (r *replay) ours(theirs string) string {
+// ourID returns our id for an id of the transcript. For an id that was in no POST, it is an id
+// that no batch has.
+func (r *transcriptReplay) ourID(theirs string) string {
 	short, isShort := strings.CutSuffix(theirs, "~")
 	if !isShort {
 		short = theirs[:10]
 	}
-	if id, ok := r.ids[strings.ToLower(short)]; ok {
+	if id, ok := r.idsByPrefix[strings.ToLower(short)]; ok {
 		if short != strings.ToLower(short) {
 			return strings.ToUpper(id)
 		}
 		return id
 	}
 	// An id that is asked for right after a refused POST is that of one of its batches.
-	for _, b := range r.last {
+	for _, b := range r.lastBatches {
 		id := b.GetHeaderSignature()
 		known := false
-		for _, have := range r.ids {
+		for _, have := range r.idsByPrefix {
 			known = known || have == id
 		}
 		if !known {
-			r.ids[strings.ToLower(short)] = id
+			r.idsByPrefix[strings.ToLower(short)] = id
 			return id
 		}
 	}
@@ -83,28 +83,28 @@ func (r *replay) ours(theirs string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (r *replay) translate(text string) string {
-	return idInText.ReplaceAllStringFunc(text, r.ours)
+func (r *transcriptReplay) translate(text string) string {
+	return idInText.ReplaceAllStringFunc(text, r.ourID)
 }
 
-func (r *replay) differ(line int, format string, args ...any) {
-	r.diffs = append(r.diffs, fmt.Sprintf("line %d: ", line)+fmt.Sprintf(format, args...))
+func (r *transcriptReplay) addDifference(line int, format string, args ...any) {
+	r.differences = append(r.differences, fmt.Sprintf("line %d: ", line)+fmt.Sprintf(format, args...))
 }
 
-// exchange repeats the request of one exchange, and compares the answer.
-func (r *replay) exchange(line int, x *transcript.Exchange) {
+// compareExchange repeats the request of one exchange, and compares the answer.
+func (r *transcriptReplay) compareExchange(line int, x *transcript.Exchange) {
 	method, target, body := x.Request.Method, r.translate(x.Request.Target), []byte(nil)
 	switch {
 	case method == "" || target == "/batch_statuses" && method == http.MethodGet && x.Request.Size < 0: // a poll, of which the record has only the answer
-		method, target = http.MethodGet, "/batch_statuses?id="+r.last[0].GetHeaderSignature()
+		method, target = http.MethodGet, "/batch_statuses?id="+r.lastBatches[0].GetHeaderSignature()
 	case method == http.MethodPost && target == "/batches" && x.Request.Body == "":
-		require.Less(r.t, r.done, len(r.steps), "line %d: one more POST of batches than the scenario has", line)
-		s := r.steps[r.done]
-		r.done++
-		if s.before != nil {
-			s.before(r.n)
+		require.Less(r.t, r.stepsDone, len(r.steps), "line %d: one more POST of batches than the scenario has", line)
+		s := r.steps[r.stepsDone]
+		r.stepsDone++
+		if s.doBefore != nil {
+			s.doBefore(r.node)
 		}
-		r.last = s.batches
+		r.lastBatches = s.batches
 		if body = s.body; body == nil {
 			body = marshal(r.t, &pb.BatchList{Batches: s.batches})
 		}
@@ -116,8 +116,8 @@ func (r *replay) exchange(line int, x *transcript.Exchange) {
 	got, took := r.send(method, target, x.Request.Header.Get("Content-Type"), body)
 	if x.Answer.Status == http.StatusAccepted {
 		for i, theirs := range idInText.FindAllString(x.Answer.Body, -1) {
-			if i < len(r.last) {
-				r.ids[strings.ToLower(theirs[:10])] = strings.ToLower(r.last[i].GetHeaderSignature())
+			if i < len(r.lastBatches) {
+				r.idsByPrefix[strings.ToLower(theirs[:10])] = strings.ToLower(r.lastBatches[i].GetHeaderSignature())
 			}
 		}
 	}
@@ -126,15 +126,15 @@ func (r *replay) exchange(line int, x *transcript.Exchange) {
 		c.Free = nil
 	}
 	for _, d := range c.Differences(x.Answer, got) {
-		r.differ(line, "%s %s: %s", method, x.Label, d)
+		r.addDifference(line, "%s %s: %s", method, x.Label, d)
 	}
 	// An answer after more than half a second shows that the node has waited.
 	if slow := x.Answer.After > 500*time.Millisecond; slow != (took > 500*time.Millisecond) {
-		r.differ(line, "%s %s: took %v, the record has %v", method, x.Label, took, x.Answer.After)
+		r.addDifference(line, "%s %s: took %v, the record has %v", method, x.Label, took, x.Answer.After)
 	}
 }
 
-func (r *replay) send(method, target, contentType string, body []byte) (transcript.Answer, time.Duration) {
+func (r *transcriptReplay) send(method, target, contentType string, body []byte) (transcript.Answer, time.Duration) {
 	began := time.Now()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, "http://x"+target, bytes.NewReader(body))
 	require.NoError(r.t, err)
@@ -142,21 +142,21 @@ func (r *replay) send(method, target, contentType string, body []byte) (transcri
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
-	res, err := r.n.Client().Do(req)
+	res, err := r.node.Client().Do(req)
 	require.NoError(r.t, err)
 	got, err := transcript.Read(res)
 	require.NoError(r.t, err)
 	return got, time.Since(began)
 }
 
-// watch compares a status that the record saw with ours. The first status of a batch must be there
-// at once; a later one at once, or two blocks later.
-func (r *replay) watch(line int, s *transcript.StatusSeen) {
-	id := r.ids[s.ID[:8]+r.suffix(s.ID)]
-	first := r.seen != id
-	r.seen = id
+// compareStatusSeen compares a status that the record saw with ours. The first status of a batch
+// must be there at once; a later one at once, or two blocks later.
+func (r *transcriptReplay) compareStatusSeen(line int, s *transcript.StatusSeen) {
+	id := r.idsByPrefix[s.ID[:8]+r.idSuffix(s.ID)]
+	first := r.watchedID != id
+	r.watchedID = id
 	for range 200 + s.After/(10*time.Millisecond) {
-		if r.n.Status(batch.ID(id)) == s.Status {
+		if r.node.Status(batch.ID(id)) == s.Status {
 			return
 		}
 		if first {
@@ -164,12 +164,12 @@ func (r *replay) watch(line int, s *transcript.StatusSeen) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	r.differ(line, "status of %s: %s, the record has %s", s.ID, r.n.Status(batch.ID(id)), s.Status)
+	r.addDifference(line, "status of %s: %s, the record has %s", s.ID, r.node.Status(batch.ID(id)), s.Status)
 }
 
-// suffix returns the two digits that complete the eight digits of an id to the ten of ids.
-func (r *replay) suffix(eight string) string {
-	for theirs := range r.ids {
+// idSuffix returns the two digits that complete the eight digits of an id to the ten of ids.
+func (r *transcriptReplay) idSuffix(eight string) string {
+	for theirs := range r.idsByPrefix {
 		if strings.HasPrefix(theirs, eight) {
 			return theirs[8:]
 		}
@@ -177,61 +177,61 @@ func (r *replay) suffix(eight string) string {
 	return ""
 }
 
-// note repeats what a remark says was done, if it says so.
-func (r *replay) note(line int, text string) {
-	if m := accepted.FindStringSubmatch(text); m != nil {
+// compareNote repeats what a remark says was done, if it says so.
+func (r *transcriptReplay) compareNote(line int, text string) {
+	if m := acceptedNote.FindStringSubmatch(text); m != nil {
 		taken := 0
-		for bubblePost(r.t, r.n, mk(r.t, call(Set("flood", 1)))).status == http.StatusAccepted {
+		for postInBubble(r.t, r.node, makeBatch(r.t, intkeyTx(Set("flood", 1)))).status == http.StatusAccepted {
 			taken++
 		}
 		if want, _ := strconv.Atoi(m[1]); want != taken {
-			r.differ(line, "%d were accepted, the record has %d", taken, want)
+			r.addDifference(line, "%d were accepted, the record has %d", taken, want)
 		}
 	}
-	if m := tracked.FindStringSubmatch(text); m != nil {
+	if m := trackedNote.FindStringSubmatch(text); m != nil {
 		time.Sleep(3 * time.Second)
-		if got := r.n.Status(batch.ID(r.seen)); got != m[1] {
-			r.differ(line, "after 3 s %s, the record has %s", got, m[1])
+		if got := r.node.Status(batch.ID(r.watchedID)); got != m[1] {
+			r.addDifference(line, "after 3 s %s, the record has %s", got, m[1])
 		}
 	}
 }
 
-func replayFile(t *testing.T, sc scenario) {
+func replayFile(t *testing.T, sc transcriptScenario) {
 	text, err := os.ReadFile(filepath.Join("testdata", "nodes", sc.file))
 	require.NoError(t, err)
 	entries, err := transcript.Parse(string(text))
 	require.NoError(t, err)
-	inBubble(t, sc.options, func(t *testing.T, n *Node) {
-		r := &replay{t: t, n: n, ids: map[string]string{}}
+	runInBubble(t, sc.options, func(t *testing.T, n *Node) {
+		r := &transcriptReplay{t: t, node: n, idsByPrefix: map[string]string{}}
 		r.steps = sc.steps(t, r)
 		for _, e := range entries {
-			if _, skip := sc.notHeld[e.Line]; skip {
+			if _, skip := sc.uncomparedLines[e.Line]; skip {
 				continue
 			}
-			if hook := sc.at[e.Line]; hook != nil {
+			if hook := sc.actionsByLine[e.Line]; hook != nil {
 				hook(r)
 			}
 			switch {
 			case e.Exchange != nil:
-				r.exchange(e.Line, e.Exchange)
+				r.compareExchange(e.Line, e.Exchange)
 			case e.Seen != nil:
-				r.watch(e.Line, e.Seen)
+				r.compareStatusSeen(e.Line, e.Seen)
 			case e.Frame != nil:
-				r.differ(e.Line, "a frame of a websocket")
+				r.addDifference(e.Line, "a frame of a websocket")
 			default:
-				r.note(e.Line, e.Note)
+				r.compareNote(e.Line, e.Note)
 			}
 		}
-		require.Equal(t, len(r.steps), r.done, "POSTs of batches that the transcript does not have")
-		require.Empty(t, r.diffs, "%s", strings.Join(r.diffs, "\n"))
+		require.Equal(t, len(r.steps), r.stepsDone, "POSTs of batches that the transcript does not have")
+		require.Empty(t, r.differences, "%s", strings.Join(r.differences, "\n"))
 	})
 }
 
-// sized compares the status and the length in a remark with those of an answer.
-func (r *replay) sized(line int, note string, got transcript.Answer) {
-	m := httpBytes.FindStringSubmatch(note)
+// compareLength compares the status and the length in a remark with those of an answer.
+func (r *transcriptReplay) compareLength(line int, note string, got transcript.Answer) {
+	m := lengthInNote.FindStringSubmatch(note)
 	require.NotNil(r.t, m, note)
 	if have := []string{strconv.Itoa(got.Status), strconv.Itoa(len(got.Body))}; have[0] != m[1] || have[1] != m[2] {
-		r.differ(line, "HTTP %s, %s bytes, the record has %s", have[0], have[1], m[0])
+		r.addDifference(line, "HTTP %s, %s bytes, the record has %s", have[0], have[1], m[0])
 	}
 }

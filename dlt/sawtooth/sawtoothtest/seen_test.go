@@ -14,12 +14,12 @@ import (
 )
 
 // Some bytes that are no BatchList are read as an empty list.
-func TestJunkThatIsTaken(t *testing.T) {
+func TestBytesReadAsAnEmptyList(t *testing.T) {
 	n := Start(t, nil)
 	post := func(body []byte) response {
-		return mustDo(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", body)
+		return sendRequest(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", body)
 	}
-	good := mk(t, call(Set("x", 1)))
+	good := makeBatch(t, intkeyTx(Set("x", 1)))
 	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{good}})
 	for name, body := range map[string][]byte{
 		"text": []byte("hello world, this is not a batch"), "zeros": make([]byte, 10_000_000), "an unknown field": {0x2a, 1, 'x'},
@@ -41,23 +41,23 @@ func TestJunkThatIsTaken(t *testing.T) {
 }
 
 // The request line and each header may have up to 8190 bytes.
-func TestLongLines(t *testing.T) {
+func TestTooLongRequestLines(t *testing.T) {
 	n := Start(t, nil)
 	fits := strings.Repeat("a", 8190-len("/batch_statuses?id="))
-	assert.Equal(t, codeInvalidID, mustDo(t, "GET", n.URL()+"/batch_statuses?id="+fits, "", nil).code())
+	assert.Equal(t, codeInvalidID, sendRequest(t, "GET", n.URL()+"/batch_statuses?id="+fits, "", nil).code())
 	for path, contentType := range map[string]string{"/batch_statuses?id=a" + fits: "", "/status": fits + strings.Repeat("a", 20)} {
-		r := mustDo(t, "GET", n.URL()+path, contentType, nil)
+		r := sendRequest(t, "GET", n.URL()+path, contentType, nil)
 		assert.Equal(t, http.StatusBadRequest, r.status)
 		assert.Equal(t, "text/html; charset=utf-8", r.contentType)
 		assert.Contains(t, r.body, "Got more than 8190 bytes when reading ")
 	}
-	assert.Equal(t, codeSubmitContentType, mustDo(t, "POST", n.URL()+"/batches", "Application/Octet-Stream", []byte("x")).code(), "the case of a type counts")
+	assert.Equal(t, codeSubmitContentType, sendRequest(t, "POST", n.URL()+"/batches", "Application/Octet-Stream", []byte("x")).code(), "the case of a type counts")
 }
 
-// unsigned returns a batch for a node that does not verify signatures.
-func unsigned(t testing.TB, i int) *pb.Batch {
+// unsignedBatch returns a batch for a node that does not verify signatures.
+func unsignedBatch(t testing.TB, i int) *pb.Batch {
 	t.Helper()
-	tx := call(Set("x", int64(i)))
+	tx := intkeyTx(Set("x", int64(i)))
 	id := fmt.Sprintf("%0128x", i)
 	return &pb.Batch{
 		Header: marshal(t, &pb.BatchHeader{TransactionIds: []string{id}}), HeaderSignature: id,
@@ -68,12 +68,12 @@ func unsigned(t testing.TB, i int) *pb.Batch {
 // The limit of the pool shrinks from 300 to 10 with one batch per block, and stays there, whatever
 // comes, until the validator is restarted.
 func TestPoolLimitShrinks(t *testing.T) {
-	inBubble(t, Options{SkipVerify: true}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{SkipVerify: true}, func(t *testing.T, n *Node) {
 		made := 0
-		next := func() *pb.Batch { made++; return unsigned(t, made) }
+		next := func() *pb.Batch { made++; return unsignedBatch(t, made) }
 		fill := func() (taken int) {
 			for {
-				r := bubblePost(t, n, next())
+				r := postInBubble(t, n, next())
 				if r.status != http.StatusAccepted {
 					require.Equal(t, codeQueueFull, r.code())
 					assert.Equal(t, "Unable to Accept Batches", r.json["error"].(map[string]any)["title"])
@@ -83,7 +83,7 @@ func TestPoolLimitShrinks(t *testing.T) {
 			}
 		}
 		for range 40 {
-			bubbleSubmit(t, n, next())
+			submitInBubble(t, n, next())
 			time.Sleep(time.Second)
 		}
 		assert.Equal(t, 10, fill())
@@ -94,7 +94,7 @@ func TestPoolLimitShrinks(t *testing.T) {
 		for range 25 {
 			list = append(list, next())
 		}
-		bubbleSubmit(t, n, list...)
+		submitInBubble(t, n, list...)
 		assert.Equal(t, 25, n.PoolLen(), "one list overshoots")
 		n.KillValidator()
 		n.StartValidator()
@@ -102,7 +102,7 @@ func TestPoolLimitShrinks(t *testing.T) {
 		for range 298 {
 			list = append(list, next())
 		}
-		bubbleSubmit(t, n, list[25:]...)
+		submitInBubble(t, n, list[25:]...)
 		assert.Equal(t, 2, fill(), "300 again")
 	})
 }
@@ -110,9 +110,9 @@ func TestPoolLimitShrinks(t *testing.T) {
 // Every transaction that fails is listed. Once one has failed, a transaction that has to wait for
 // an earlier one of the batch is not executed.
 func TestAllFailuresAreListed(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, n *Node) {
-		b := mk(t, call(Inc("a", 1)), call(Set("b", 1)), call(Inc("c", 1)), call(Inc("a", 1)))
-		bubbleSubmit(t, n, b)
+	runInBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := makeBatch(t, intkeyTx(Inc("a", 1)), intkeyTx(Set("b", 1)), intkeyTx(Inc("c", 1)), intkeyTx(Inc("a", 1)))
+		submitInBubble(t, n, b)
 		time.Sleep(time.Second)
 		listed := func() (ids []string) {
 			r := askWait(t, n, b, "")
@@ -136,25 +136,25 @@ func TestAllFailuresAreListed(t *testing.T) {
 // The first status after a 202 is PENDING on an idle node. Under load some first statuses are
 // UNKNOWN, the same ones with the same seed, for less than a block.
 func TestFirstStatus(t *testing.T) {
-	inBubble(t, Options{BlockInterval: time.Hour, SkipVerify: true}, func(t *testing.T, n *Node) {
+	runInBubble(t, Options{BlockInterval: time.Hour, SkipVerify: true}, func(t *testing.T, n *Node) {
 		unknown := 0
 		var last *pb.Batch
 		for i := range 110 {
-			last = unsigned(t, i)
-			bubbleSubmit(t, n, last)
-			word := n.Status(id(last))
+			last = unsignedBatch(t, i)
+			submitInBubble(t, n, last)
+			word := n.Status(batchID(last))
 			if i < 9 {
 				require.Equal(t, Pending, word, "not busy yet")
 			}
 			if word == Unknown {
 				unknown++
-				require.Contains(t, n.v.inPool, id(last), "it is in the pool all the same")
+				require.Contains(t, n.validator.inPool, batchID(last), "it is in the pool all the same")
 			}
 		}
 		assert.InDelta(t, 15, unknown, 14, "3 of 20")
 		time.Sleep(time.Hour - 1)
 		for i := range 110 {
-			require.Equal(t, Pending, n.Status(id(unsigned(t, i))))
+			require.Equal(t, Pending, n.Status(batchID(unsignedBatch(t, i))))
 		}
 	})
 }

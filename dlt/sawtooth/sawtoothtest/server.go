@@ -56,10 +56,10 @@ func (n *Node) listen(addr string) (net.Listener, error) {
 		return nil, errors.New("sawtoothtest: the node is closed")
 	default:
 	}
-	if n.o.InMemory {
+	if n.options.InMemory {
 		return simnode.NewMemoryListener("sawtooth.test"), nil
 	}
-	l, err := net.Listen("tcp", cmp.Or(addr, n.o.Addr))
+	l, err := net.Listen("tcp", cmp.Or(addr, n.options.Addr))
 	if err != nil {
 		return nil, fmt.Errorf("sawtoothtest: listening: %w", err)
 	}
@@ -71,18 +71,18 @@ func (n *Node) listen(addr string) (net.Listener, error) {
 // requests for a validator that is down. Stop returns when the port is free.
 func (n *Node) Stop() {
 	n.whileLocked(func(time.Time) {
-		n.v.outbox = nil
-		n.v.chain.brokenHead = nil
+		n.validator.keptRequests = nil
+		n.validator.chain.headAtBreak = nil
 	})
 	n.front.Stop(n.DropSockets)
 }
 
 // Close stops the node for good and ends hanging requests. It may be called twice.
 func (n *Node) Close() {
-	n.once.Do(func() { close(n.closed) })
+	n.closeOnce.Do(func() { close(n.closed) })
 	n.Stop()
 }
 
 // Client returns a client that reaches the node, with or without Options.InMemory, and keeps
 // no idle connections. It follows no redirects; there are none.
-func (n *Node) Client() *http.Client { return n.front.Client(n.o.InMemory) }
+func (n *Node) Client() *http.Client { return n.front.Client(n.options.InMemory) }

@@ -18,26 +18,26 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/internal/pb"
 )
 
-func bodyOf(t testing.TB, bs ...*pb.Batch) io.Reader {
+func listBody(t testing.TB, bs ...*pb.Batch) io.Reader {
 	t.Helper()
 	return bytes.NewReader(marshal(t, &pb.BatchList{Batches: bs}))
 }
 
 // Stop refuses connections and forgets nothing. Resume listens at the same address again.
 func TestStopAndResume(t *testing.T) {
-	n := Start(t, fast(Options{BlockInterval: 30 * time.Millisecond}))
+	n := Start(t, fastOptions(Options{BlockInterval: 30 * time.Millisecond}))
 	url := n.URL()
-	b := mk(t, call(Set("x", 1)))
+	b := makeBatch(t, intkeyTx(Set("x", 1)))
 	submitOK(t, n, b)
 	n.Stop()
 	n.Stop()
 	_, err := postList(t, n, b)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.Eventually(t, func() bool { return n.Status(id(b)) == Committed }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Status(batchID(b)) == Committed }, 30*time.Second, time.Millisecond)
 	require.NoError(t, n.Resume())
 	require.NoError(t, n.Resume())
 	assert.Equal(t, url, n.URL())
-	assert.Equal(t, Committed, word(t, n, b))
+	assert.Equal(t, Committed, askStatus(t, n, b))
 }
 
 func TestFixedAddress(t *testing.T) {
@@ -49,20 +49,20 @@ func TestFixedAddress(t *testing.T) {
 	first.Close()
 	second := Start(t, &Options{Addr: addr})
 	assert.Equal(t, first.URL(), second.URL())
-	assert.Equal(t, http.StatusOK, mustDo(t, http.MethodGet, second.URL()+"/status", "", nil).status)
+	assert.Equal(t, http.StatusOK, sendRequest(t, http.MethodGet, second.URL()+"/status", "", nil).status)
 }
 
 // A restart closes open connections, and no batch of a request that began before the restart is
 // accepted after it.
 func TestRestartCutsConnections(t *testing.T) {
-	n := Start(t, fast(Options{Faults: once(Fault{Delay: time.Hour})}))
-	b := mk(t, call(Set("x", 1)))
+	n := Start(t, fastOptions(Options{Faults: faultOnFirstPost(Fault{Delay: time.Hour})}))
+	b := makeBatch(t, intkeyTx(Set("x", 1)))
 	left := make(chan error, 1)
 	go func() {
 		_, err := postList(t, n, b)
 		left <- err
 	}()
-	require.Eventually(t, func() bool { return kinds(n, PostStart, b) == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return countEntries(n, PostStart, b) == 1 }, 30*time.Second, time.Millisecond)
 	n.Restart()
 	select {
 	case err := <-left:
@@ -70,17 +70,17 @@ func TestRestartCutsConnections(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		require.Fail(t, "the connection was not cut")
 	}
-	require.Eventually(t, func() bool { return kinds(n, PostEnd, b) == 1 }, 30*time.Second, time.Millisecond)
-	assert.Zero(t, kinds(n, Accepted, b))
+	require.Eventually(t, func() bool { return countEntries(n, PostEnd, b) == 1 }, 30*time.Second, time.Millisecond)
+	assert.Zero(t, countEntries(n, Accepted, b))
 	submitOK(t, n, b)
-	becomes(t, n, b, Committed)
+	waitForStatus(t, n, b, Committed)
 }
 
 // Without a connection to close, the handler itself notices the restart.
 func TestRestartEndsWhatBeganBefore(t *testing.T) {
-	inBubble(t, Options{Faults: once(Fault{Delay: time.Second})}, func(t *testing.T, n *Node) {
-		b := mk(t, call(Set("x", 1)))
-		req := httptest.NewRequest(http.MethodPost, "/batches", bodyOf(t, b))
+	runInBubble(t, Options{Faults: faultOnFirstPost(Fault{Delay: time.Second})}, func(t *testing.T, n *Node) {
+		b := makeBatch(t, intkeyTx(Set("x", 1)))
+		req := httptest.NewRequest(http.MethodPost, "/batches", listBody(t, b))
 		req.Header.Set("Content-Type", "application/octet-stream")
 		aborted := make(chan any, 1)
 		go func() {
@@ -91,15 +91,15 @@ func TestRestartEndsWhatBeganBefore(t *testing.T) {
 		n.Restart()
 		assert.Equal(t, http.ErrAbortHandler, <-aborted)
 		time.Sleep(5 * time.Second)
-		assert.Zero(t, kinds(n, Accepted, b))
+		assert.Zero(t, countEntries(n, Accepted, b))
 	})
 }
 
 // A request that waits during a restart gets no answer.
 func TestRestartEndsWaits(t *testing.T) {
-	inBubble(t, Options{BlockInterval: time.Hour}, func(t *testing.T, n *Node) {
-		b := mk(t, call(Set("x", 1)))
-		bubbleSubmit(t, n, b)
+	runInBubble(t, Options{BlockInterval: time.Hour}, func(t *testing.T, n *Node) {
+		b := makeBatch(t, intkeyTx(Set("x", 1)))
+		submitInBubble(t, n, b)
 		time.Sleep(30 * time.Minute)
 		req := httptest.NewRequest(http.MethodGet, "/batch_statuses?wait=200&id="+b.GetHeaderSignature(), nil)
 		aborted := make(chan any, 1)
@@ -116,15 +116,15 @@ func TestRestartEndsWaits(t *testing.T) {
 }
 
 // A status answer with the same status as the last one is not noted in the journal again.
-func TestStatusRepeats(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, n *Node) {
-		b := mk(t, call(Set("x", 1)))
-		is(t, n, b, Unknown)
-		is(t, n, b, Unknown)
-		bubbleSubmit(t, n, b)
+func TestARepeatedStatusIsNotedOnce(t *testing.T) {
+	runInBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := makeBatch(t, intkeyTx(Set("x", 1)))
+		requireStatus(t, n, b, Unknown)
+		requireStatus(t, n, b, Unknown)
+		submitInBubble(t, n, b)
 		time.Sleep(2 * time.Second)
-		is(t, n, b, Committed)
-		is(t, n, b, Committed)
+		requireStatus(t, n, b, Committed)
+		requireStatus(t, n, b, Committed)
 		var words []string
 		for _, e := range n.Journal() {
 			if e.Kind == StatusAnswered {
@@ -137,39 +137,39 @@ func TestStatusRepeats(t *testing.T) {
 
 // A hook that ends its goroutine does not leave the node locked.
 func TestHookMayPanic(t *testing.T) {
-	n := NewNode(fast(Options{Faults: &Faults{Request: func(RequestPoint) Fault { panic("hook") }}}))
+	n := NewNode(fastOptions(Options{Faults: &Faults{Request: func(RequestPoint) Fault { panic("hook") }}}))
 	t.Cleanup(n.Close)
 	assert.Empty(t, n.URL(), "it never listened")
-	b := mk(t, call(Set("x", 1)))
+	b := makeBatch(t, intkeyTx(Set("x", 1)))
 	assert.PanicsWithValue(t, "hook", func() {
 		n.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/batches/"+b.GetHeaderSignature(), nil))
 	})
-	assert.Equal(t, Unknown, n.Status(id(b)))
+	assert.Equal(t, Unknown, n.Status(batchID(b)))
 }
 
-type failing struct {
-	cleanups []func()
-	fatal    string
+type failingTB struct {
+	cleanups    []func()
+	fatalFormat string
 }
 
-func (*failing) Helper()                          {}
-func (f *failing) Cleanup(c func())               { f.cleanups = append(f.cleanups, c) }
-func (f *failing) Fatalf(format string, _ ...any) { f.fatal = format }
+func (*failingTB) Helper()                          {}
+func (f *failingTB) Cleanup(c func())               { f.cleanups = append(f.cleanups, c) }
+func (f *failingTB) Fatalf(format string, _ ...any) { f.fatalFormat = format }
 
 func TestStartFails(t *testing.T) {
-	f := &failing{}
+	f := &failingTB{}
 	assert.Nil(t, Start(f, &Options{ParkTime: -1}))
-	assert.NotEmpty(t, f.fatal)
+	assert.NotEmpty(t, f.fatalFormat)
 	assert.Empty(t, f.cleanups)
 }
 
 // JSON is written in ASCII, as Python writes it.
-func TestPretty(t *testing.T) {
+func TestJSONIsIndentedASCII(t *testing.T) {
 	assert.Equal(t, "{\n  \"a\": \"<\\u00e9\\ud83d\\ude00>\",\n  \"b\": []\n}", string(encodeJSON(map[string]any{"b": []any{}, "a": "<é😀>"}))) //nolint:testifylint // its bytes, not its meaning
 }
 
 // Every code has a row in the code table, with the status of docs/ledgers/sawtooth.md#error-codes.
-func TestB3Table(t *testing.T) {
+func TestEachCodeHasAStatus(t *testing.T) {
 	for code, status := range map[int]int{
 		10: 500, 15: 503, 17: 503, 18: 503, 19: 408, 20: 500, 30: 400, 31: 429, 34: 400, 35: 400, 42: 400, 43: 400, 46: 400,
 		60: 400, 62: 400, 66: 400, 70: 404, 71: 404, 72: 404, 75: 404, 80: 404, 81: 400, 82: 400, 83: 400,
@@ -182,9 +182,9 @@ func TestB3Table(t *testing.T) {
 
 // While the node is stopped, a client in the bubble is refused, too.
 func TestInMemoryStop(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, n *Node) {
-		b := mk(t, call(Set("x", 1)))
-		bubbleSubmit(t, n, b)
+	runInBubble(t, Options{}, func(t *testing.T, n *Node) {
+		b := makeBatch(t, intkeyTx(Set("x", 1)))
+		submitInBubble(t, n, b)
 		n.Stop()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/status", nil)
 		require.NoError(t, err)
@@ -192,18 +192,18 @@ func TestInMemoryStop(t *testing.T) {
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		require.NoError(t, n.Resume())
 		time.Sleep(2 * time.Second)
-		is(t, n, b, Committed)
+		requireStatus(t, n, b, Committed)
 	})
 }
 
 // Lookups that 11-lookups.txt does not have work, too
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
-func TestB12Lookups(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	b := mk(t, call(Set("x", 1)), call(Inc("x", 6)))
+func TestLookups(t *testing.T) {
+	n := Start(t, fastOptions(Options{}))
+	b := makeBatch(t, intkeyTx(Set("x", 1)), intkeyTx(Inc("x", 6)))
 	submitOK(t, n, b)
-	becomes(t, n, b, Committed)
-	get := func(path string) response { return mustDo(t, http.MethodGet, n.URL()+path, "", nil) }
+	waitForStatus(t, n, b, Committed)
+	get := func(path string) response { return sendRequest(t, http.MethodGet, n.URL()+path, "", nil) }
 	one, two, none := txID(b, 0), txID(b, 1), strings.Repeat("ab", 64)
 
 	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte("\xa3dVerbcsetdNameaxeValue\x01")), get("/transactions/" + one).json["data"].(map[string]any)["payload"])
@@ -235,7 +235,7 @@ func TestB12Lookups(t *testing.T) {
 		{"POST", "/receipts", "text/json", `["` + one + `"]`, 81, 400},
 		{"POST", "/receipts", "application/json", `{}`, 82, 400},
 	} {
-		r := mustDo(t, c.method, n.URL()+c.path, c.contentType, []byte(c.body))
+		r := sendRequest(t, c.method, n.URL()+c.path, c.contentType, []byte(c.body))
 		assert.Equal(t, c.code, r.code(), c)
 		assert.Equal(t, c.status, r.status, c)
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// idQuery is the codes of errors for a query with ids: a GET with a query, or a POST with a JSON
-// array. The codes for statuses and for receipts differ.
-type idQuery struct{ contentType, body, missingID int }
+// idQueryCodes is the codes of errors for a query with ids: a GET with a query, or a POST with a
+// JSON array. The codes for statuses and for receipts differ.
+type idQueryCodes struct{ contentType, body, missingID int }
 
-func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
+func (n *Node) readIDs(r *http.Request, q idQueryCodes) ([]string, *answer) {
 	early := func(a answer) ([]string, *answer) { return nil, &a }
 	var ids []string
 	if r.Method == http.MethodPost {
 		types, ok := r.Header["Content-Type"]
 		if !ok {
-			return early(plain500())
+			return early(exceptionAnswer())
 		}
 		if types[0] != "application/json" {
 			return early(codeAnswer(q.contentType))
@@ -34,7 +34,7 @@ func (n *Node) readIDs(r *http.Request, q idQuery) ([]string, *answer) {
 		}
 		var value any
 		if err := json.Unmarshal(body, &value); err != nil {
-			return early(plain500())
+			return early(exceptionAnswer())
 		}
 		list, ok := value.([]any)
 		if !ok || len(list) == 0 {
@@ -67,7 +67,7 @@ func isValidID(id string) bool {
 }
 
 func (n *Node) serveStatuses(w http.ResponseWriter, r *http.Request) {
-	texts, early := n.readIDs(r, idQuery{codeStatusContentType, codeStatusBody, codeStatusIDMissing})
+	texts, early := n.readIDs(r, idQueryCodes{codeStatusContentType, codeStatusBody, codeStatusIDMissing})
 	if early != nil {
 		n.send(w, r, *early, Fault{})
 		return
@@ -98,7 +98,7 @@ func (n *Node) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	envelope := map[string]any{}
 	data := make([]any, len(ids))
 	for i, id := range ids {
-		data[i] = map[string]any{"id": string(id), "status": words[i].word, "invalid_transactions": invalidJSON(words[i].invalid)}
+		data[i] = map[string]any{"id": string(id), "status": words[i].word, "invalid_transactions": invalidJSON(words[i].invalidTxs)}
 	}
 	envelope["data"] = data
 	if r.Method != http.MethodPost {
@@ -116,33 +116,33 @@ func (n *Node) journalAnswers(ids []batch.ID, words []statusWord) {
 	defer n.mu.Unlock()
 	now := n.advanceToNow()
 	for i, id := range ids {
-		n.v.journal.noteAnswer(now, id, words[i].word)
+		n.validator.journal.noteAnswer(now, id, words[i].word)
 	}
 }
 
 type statusWord struct {
-	word    string
-	invalid []invalidTx
+	word       string
+	invalidTxs []invalidTx
 }
 
 // ask reads the statuses, after a wait if the query asks for one
 // (docs/ledgers/sawtooth.md#asking-for-statuses).
 func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, error) {
-	deadline := time.Now().Add(n.o.RESTTimeout)
+	deadline := time.Now().Add(n.options.RESTTimeout)
 	words := make([]statusWord, len(ids))
 	read := func(now time.Time) {
 		for i, id := range ids {
-			words[i].word, words[i].invalid = n.v.tracker.queryStatus(now, id)
+			words[i].word, words[i].invalidTxs = n.validator.tracker.queryStatus(now, id)
 		}
 	}
 	value, _ := queryValue(r.URL, "wait")
 	if _, ok := r.URL.Query()["wait"]; !ok || strings.EqualFold(value, "false") {
-		return words, n.runTask(r.Context(), epoch, deadline, &task{run: read})
+		return words, n.runTask(r.Context(), epoch, deadline, &task{do: read})
 	}
 	wt := &statusWait{ids: ids}
-	err := n.runTask(r.Context(), epoch, deadline, &task{run: func(now time.Time) {
+	err := n.runTask(r.Context(), epoch, deadline, &task{do: func(now time.Time) {
 		wt.until = now.Add(n.waitTime(value))
-		n.v.waits = append(n.v.waits, wt)
+		n.validator.waits = append(n.validator.waits, wt)
 	}})
 	if err != nil {
 		return nil, err
@@ -150,16 +150,16 @@ func (n *Node) ask(r *http.Request, epoch int, ids []batch.ID) ([]statusWord, er
 	// If a wait ends together with the REST timeout, the timeout decides: there is no answer.
 	err = n.await(r.Context(), epoch, deadline, func() bool {
 		now := time.Now()
-		if wt.lost {
+		if wt.isLost {
 			return true
 		}
-		if !wt.done || !now.Before(deadline) {
+		if !wt.isDone || !now.Before(deadline) {
 			return false
 		}
 		read(now)
 		return true
 	})
-	if err == nil && wt.lost {
+	if err == nil && wt.isLost {
 		err = errDisconnected
 	}
 	return words, err
@@ -170,9 +170,9 @@ func (n *Node) waitTime(value string) time.Duration {
 	seconds, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
 	switch {
 	case err != nil || seconds < 0 || seconds > math.MaxUint32:
-		return n.o.RESTTimeout * 95 / 100
+		return n.options.RESTTimeout * 95 / 100
 	case seconds == 0:
-		return max(300*time.Second, n.o.RESTTimeout) // the validator's own default
+		return max(300*time.Second, n.options.RESTTimeout) // the validator's own default
 	}
 	return time.Duration(seconds) * time.Second
 }

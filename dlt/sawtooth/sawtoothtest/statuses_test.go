@@ -17,12 +17,12 @@ func askWait(t testing.TB, n *Node, b *pb.Batch, wait string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/batch_statuses?id="+b.GetHeaderSignature()+wait, nil)
 	require.NoError(t, err)
-	return bubble(t, n, req)
+	return requestInBubble(t, n, req)
 }
 
 // Each value of "wait" means this duration (docs/ledgers/sawtooth.md#asking-for-statuses). Blocks
 // come every hour, so a wait ends only when its time is over.
-func TestB4Wait(t *testing.T) {
+func TestDurationOfWait(t *testing.T) {
 	for _, c := range []struct {
 		wait string
 		want time.Duration
@@ -44,8 +44,8 @@ func TestB4Wait(t *testing.T) {
 		t.Run(c.wait, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := Start(t, &Options{InMemory: true, BlockInterval: time.Hour, PublishDelay: -1})
-				b := mk(t, call(Set("x", 1)))
-				bubbleSubmit(t, n, b)
+				b := makeBatch(t, intkeyTx(Set("x", 1)))
+				submitInBubble(t, n, b)
 				began := time.Now()
 				r := askWait(t, n, b, c.wait)
 				assert.Equal(t, c.want, time.Since(began))
@@ -61,11 +61,11 @@ func TestB4Wait(t *testing.T) {
 
 // A wait ends as soon as no batch is PENDING; an UNKNOWN batch is not waited for
 // (docs/ledgers/sawtooth.md#asking-for-statuses).
-func TestB4WaitEnds(t *testing.T) {
+func TestWaitEndsWhenNothingIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Start(t, &Options{InMemory: true, BlockInterval: 10 * time.Second, PublishDelay: time.Second})
-		b := mk(t, call(Set("x", 1)))
-		bubbleSubmit(t, n, b)
+		b := makeBatch(t, intkeyTx(Set("x", 1)))
+		submitInBubble(t, n, b)
 		began := time.Now()
 		assert.Contains(t, askWait(t, n, b, "&wait=100").body, Unknown)
 		assert.Zero(t, time.Since(began), "UNKNOWN right after the 202 is answered at once")
@@ -79,11 +79,11 @@ func TestB4WaitEnds(t *testing.T) {
 // (docs/ledgers/sawtooth.md#asking-for-statuses). When the REST API gives up on a request, the
 // request's thread is not free, and the request is still executed
 // (docs/ledgers/sawtooth.md#submitting, 503/17).
-func TestB4FiveWaitsStallEverybody(t *testing.T) {
+func TestFiveWaitsStallAllClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := Start(t, &Options{InMemory: true, BlockInterval: time.Hour, PublishDelay: -1, RESTTimeout: 20 * time.Second})
-		b, late := mk(t, call(Set("x", 1))), mk(t, call(Set("y", 1)))
-		bubbleSubmit(t, n, b)
+		b, late := makeBatch(t, intkeyTx(Set("x", 1))), makeBatch(t, intkeyTx(Set("y", 1)))
+		submitInBubble(t, n, b)
 		for range 5 {
 			go func() { assert.Equal(t, 17, askWait(t, n, b, "&wait=60").code()) }()
 		}
@@ -91,24 +91,24 @@ func TestB4FiveWaitsStallEverybody(t *testing.T) {
 		began := time.Now()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/status", nil)
 		require.NoError(t, err)
-		assert.Equal(t, http.StatusOK, bubble(t, n, req).status)
+		assert.Equal(t, http.StatusOK, requestInBubble(t, n, req).status)
 		assert.Zero(t, time.Since(began))
 
-		assert.Equal(t, 17, bubblePost(t, n, late).code())
+		assert.Equal(t, 17, postInBubble(t, n, late).code())
 		assert.Equal(t, 20*time.Second, time.Since(began))
-		assert.Zero(t, kinds(n, Accepted, late))
+		assert.Zero(t, countEntries(n, Accepted, late))
 		assert.Contains(t, askWait(t, n, late, "").body, `"code": 17`, "the threads are still held")
 		assert.Equal(t, 40*time.Second, time.Since(began))
 		assert.Contains(t, askWait(t, n, late, "").body, Pending, "60 s after they began the waits end")
 		assert.Equal(t, 60*time.Second, time.Since(began))
-		assert.Equal(t, 1, kinds(n, Accepted, late))
+		assert.Equal(t, 1, countEntries(n, Accepted, late))
 	})
 }
 
 // Wrong queries that 11-statusq.txt does not have get the documented errors, too
 // (docs/ledgers/sawtooth.md#asking-for-statuses).
-func TestB4WrongRequests(t *testing.T) {
-	n := Start(t, fast(Options{}))
+func TestWrongStatusQueries(t *testing.T) {
+	n := Start(t, fastOptions(Options{}))
 	good := strings.Repeat("ab", 64)
 	const js = "application/json"
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestB4WrongRequests(t *testing.T) {
 		{"post empty", "POST", "", ``, 500, 0},
 		{"post null", "POST", "", `null`, 400, 46},
 	} {
-		r := mustDo(t, c.method, n.URL()+"/batch_statuses"+c.query, js, []byte(c.body))
+		r := sendRequest(t, c.method, n.URL()+"/batch_statuses"+c.query, js, []byte(c.body))
 		assert.Equal(t, c.status, r.status, c.name)
 		assert.Equal(t, c.code, r.code(), c.name)
 		if c.status == 200 {

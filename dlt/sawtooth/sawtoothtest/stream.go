@@ -18,38 +18,38 @@ import (
 // OpSubscribe is the upgrade of GET /subscriptions; only Faults.Request gives it faults.
 const OpSubscribe Operation = "subscribe"
 
-// notice is a message of the REST API to all subscribers: a block, or a warning.
-type notice struct {
+// blockNotice is a message of the REST API to all subscribers: a block, or a warning.
+type blockNotice struct {
 	block   block
-	fork    bool   // the value of fork_detected, which is a guess (docs/ledgers/sawtooth.md#events)
+	isFork  bool   // the value of fork_detected, which is a guess (docs/ledgers/sawtooth.md#events)
 	warning string // the text of a warning, instead of a block
 }
 
 // announce reports a new head to the subscribers. It compares block numbers as text, so that 10
 // after 9 counts as a fork (docs/ledgers/sawtooth.md#events).
 func (c *chain) announce(b block) {
-	if c.eventsLost || c.brokenHead != nil {
+	if c.areEventsLost || c.headAtBreak != nil {
 		return
 	}
-	num := strconv.Itoa(b.num)
-	c.notices = append(c.notices, notice{block: b, fork: num <= c.announced})
-	c.announced = num
+	num := strconv.Itoa(b.number)
+	c.notices = append(c.notices, blockNotice{block: b, isFork: num <= c.lastAnnounced})
+	c.lastAnnounced = num
 }
 
 // LoseEvents makes the REST API lose the validator's events: subscribers are warned, and the
 // blocks until [Node.RestoreEvents] are never reported.
 func (n *Node) LoseEvents() {
 	n.whileLocked(func(time.Time) {
-		n.v.chain.loseEvents()
+		n.validator.chain.loseEvents()
 		n.wake()
 	})
 }
 
 // loseEvents warns the subscribers. From then on no block is reported.
 func (c *chain) loseEvents() {
-	c.eventsLost = true
-	if c.brokenHead == nil {
-		c.notices = append(c.notices, notice{warning: "Validator unavailable"})
+	c.areEventsLost = true
+	if c.headAtBreak == nil {
+		c.notices = append(c.notices, blockNotice{warning: "Validator unavailable"})
 	}
 }
 
@@ -58,19 +58,19 @@ func (c *chain) loseEvents() {
 // pings. A new subscriber gets one block, the head of this moment, and then nothing. A restart
 // of the REST API repairs it ([Node.Stop] and [Node.Resume], or [Node.Restart]).
 func (n *Node) BreakEvents() {
-	n.whileLocked(func(time.Time) { n.v.chain.breakEvents() })
+	n.whileLocked(func(time.Time) { n.validator.chain.breakEvents() })
 }
 
 func (c *chain) breakEvents() {
-	if c.brokenHead == nil {
+	if c.headAtBreak == nil {
 		head := c.blocks[len(c.blocks)-1]
-		c.brokenHead = &head
+		c.headAtBreak = &head
 	}
 }
 
 // RestoreEvents ends a [Node.LoseEvents]. Blocks from in between are never reported.
 func (n *Node) RestoreEvents() {
-	n.whileLocked(func(time.Time) { n.v.chain.eventsLost = false })
+	n.whileLocked(func(time.Time) { n.validator.chain.areEventsLost = false })
 }
 
 // DropSockets ends all open websockets without a goodbye. New ones can be opened.
@@ -92,13 +92,13 @@ func (n *Node) Sockets() int {
 
 // socket is one websocket. One goroutine serves it, and another one reads from it.
 type socket struct {
-	n    *Node
+	node *Node
 	conn *websocket.Conn
 	// The address prefixes of each subscription. A second subscription is added to the first, and
 	// then all messages come twice (docs/ledgers/sawtooth.md#events).
-	subscriptions [][]string
-	ungreeted     [][]string // subscriptions that have not got the head yet
-	nextNotice    int        // index in chain.notices
+	subscriptions    [][]string
+	newSubscriptions [][]string // subscriptions that have not got the head yet
+	nextNotice       int        // index in chain.notices
 }
 
 // serveSubscription serves the websocket (docs/ledgers/sawtooth.md#events). It sends no pings, no
@@ -123,8 +123,8 @@ func (n *Node) serveSubscription(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // Accept has sent the answer
 	}
-	conn.SetReadLimit(n.o.MaxBody)
-	s := &socket{n: n, conn: conn}
+	conn.SetReadLimit(n.options.MaxBody)
+	s := &socket{node: n, conn: conn}
 	n.socketMu.Lock()
 	n.sockets[s] = struct{}{}
 	n.socketMu.Unlock()
@@ -170,9 +170,9 @@ func (s *socket) serve(ctx context.Context, messages <-chan []byte) {
 		var out []map[string]any
 		var changed chan struct{}
 		timer := time.NewTimer(time.Hour)
-		s.n.whileLocked(func(now time.Time) {
-			out, changed = s.dueMessages(), s.n.changed
-			if at, ok := s.n.v.nextTime(); ok {
+		s.node.whileLocked(func(now time.Time) {
+			out, changed = s.dueMessages(), s.node.changed
+			if at, ok := s.node.validator.nextTime(); ok {
 				timer.Reset(at.Sub(now))
 			}
 		})
@@ -186,7 +186,7 @@ func (s *socket) serve(ctx context.Context, messages <-chan []byte) {
 			goesOn = open && s.handle(ctx, m)
 		case <-changed:
 		case <-timer.C:
-		case <-s.n.closed:
+		case <-s.node.closed:
 			goesOn = false
 		}
 		timer.Stop()
@@ -212,16 +212,16 @@ func (s *socket) write(ctx context.Context, out []map[string]any) bool {
 // dueMessages returns the messages that are due, each once for every subscription. The caller
 // holds the node's lock.
 func (s *socket) dueMessages() (out []map[string]any) {
-	c := s.n.v.chain
-	if !s.n.v.down && !s.n.v.noGenesis {
+	c := s.node.validator.chain
+	if !s.node.validator.isDown && !s.node.validator.lacksGenesis {
 		head := c.blocks[len(c.blocks)-1]
-		if c.brokenHead != nil {
-			head = *c.brokenHead
+		if c.headAtBreak != nil {
+			head = *c.headAtBreak
 		}
-		for _, prefixes := range s.ungreeted {
+		for _, prefixes := range s.newSubscriptions {
 			out = append(out, c.blockEvent(head, prefixes))
 		}
-		s.ungreeted = nil
+		s.newSubscriptions = nil
 	}
 	for ; s.nextNotice < len(c.notices); s.nextNotice++ {
 		x := c.notices[s.nextNotice]
@@ -231,7 +231,7 @@ func (s *socket) dueMessages() (out []map[string]any) {
 				continue
 			}
 			m := c.blockEvent(x.block, prefixes)
-			if x.fork {
+			if x.isFork {
 				m["fork_detected"] = true
 			}
 			out = append(out, m)
@@ -257,7 +257,7 @@ func (c *chain) blockEvent(b block, prefixes []string) map[string]any {
 		changes = append(changes, map[string]any{"address": address, "type": "SET", "value": base64Text([]byte(last[address]))})
 	}
 	return map[string]any{
-		"block_id": b.id, "block_num": strconv.Itoa(b.num), "previous_block_id": b.previous, "state_changes": changes,
+		"block_id": b.id, "block_num": strconv.Itoa(b.number), "previous_block_id": b.previousID, "state_changes": changes,
 	}
 }
 
@@ -281,12 +281,12 @@ func (s *socket) handle(ctx context.Context, text []byte) bool {
 	}
 	var out []map[string]any
 	alive := true
-	s.n.whileLocked(func(time.Time) {
-		c := s.n.v.chain
+	s.node.whileLocked(func(time.Time) {
+		c := s.node.validator.chain
 		out = s.dueMessages() // for the subscriptions so far
 		switch m["action"] {
 		case "subscribe":
-			s.subscriptions, s.ungreeted = append(s.subscriptions, prefixes), append(s.ungreeted, prefixes)
+			s.subscriptions, s.newSubscriptions = append(s.subscriptions, prefixes), append(s.newSubscriptions, prefixes)
 			out = append(out, s.dueMessages()...)
 		case "unsubscribe":
 			if len(s.subscriptions) > 0 {

@@ -20,7 +20,7 @@ type subscriber struct {
 	conn *websocket.Conn
 }
 
-func dial(t *testing.T, n *Node) *subscriber {
+func subscribe(t *testing.T, n *Node) *subscriber {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), n.URL()+"/subscriptions", &websocket.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{}}})
 	require.NoError(t, err)
@@ -28,13 +28,13 @@ func dial(t *testing.T, n *Node) *subscriber {
 	return &subscriber{t: t, conn: conn}
 }
 
-func (s *subscriber) say(text string) {
+func (s *subscriber) send(text string) {
 	s.t.Helper()
 	require.NoError(s.t, s.conn.Write(s.t.Context(), websocket.MessageText, []byte(text)))
 }
 
-// hear returns the next message.
-func (s *subscriber) hear() map[string]any {
+// receive returns the next message.
+func (s *subscriber) receive() map[string]any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -46,16 +46,16 @@ func (s *subscriber) hear() map[string]any {
 	return m
 }
 
-// nothing requires that the next message is the answer to a request of this func, so that no other
-// message was sent before.
-func (s *subscriber) nothing() {
+// requireSilence requires that the next message is the answer to a request of this func, so that
+// no other message was sent before.
+func (s *subscriber) requireSilence() {
 	s.t.Helper()
-	s.say(`{"action":"dance"}`)
-	require.Equal(s.t, map[string]any{"error": `Unknown action "dance"`}, s.hear())
+	s.send(`{"action":"dance"}`)
+	require.Equal(s.t, map[string]any{"error": `Unknown action "dance"`}, s.receive())
 }
 
-// ended requires that the socket ends.
-func (s *subscriber) ended() {
+// requireEnd requires that the socket ends.
+func (s *subscriber) requireEnd() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -64,108 +64,108 @@ func (s *subscriber) ended() {
 	require.NoError(s.t, ctx.Err(), "it did not end")
 }
 
-// commit commits a block with a batch that sets a name.
-func commit(t *testing.T, n *Node, name string, value int64) {
+// commitValue commits a block with a batch that sets a name.
+func commitValue(t *testing.T, n *Node, name string, value int64) {
 	t.Helper()
-	b := mk(t, call(Set(name, value)))
+	b := makeBatch(t, intkeyTx(Set(name, value)))
 	submitOK(t, n, b)
-	becomes(t, n, b, Committed)
+	waitForStatus(t, n, b, Committed)
 }
 
 func TestEventsOfBlocks(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	commit(t, n, "before", 1)
-	s := dial(t, n)
-	commit(t, n, "silent", 1)
-	s.nothing() // without a subscription no event comes
-	s.say(`{"action":"subscribe","address_prefixes":["` + Address("x")[:6] + `"]}`)
-	head := s.hear() // there is no acknowledgement: the first message is the event of the head, and no older event comes
+	n := Start(t, fastOptions(Options{}))
+	commitValue(t, n, "before", 1)
+	s := subscribe(t, n)
+	commitValue(t, n, "silent", 1)
+	s.requireSilence() // without a subscription no event comes
+	s.send(`{"action":"subscribe","address_prefixes":["` + Address("x")[:6] + `"]}`)
+	head := s.receive() // there is no acknowledgement: the first message is the event of the head, and no older event comes
 	assert.Equal(t, "2", head["block_num"], "a string")
 	assert.Len(t, head["block_id"], 128)
 	assert.NotContains(t, head, "fork_detected")
 	assert.Equal(t, []any{map[string]any{"address": Address("silent"), "type": "SET", "value": "oWZzaWxlbnQB"}}, head["state_changes"])
 
-	b := mk(t, call(Set("x", 1)), call(Inc("x", 4))) // the event has only the last change of the address
+	b := makeBatch(t, intkeyTx(Set("x", 1)), intkeyTx(Inc("x", 4))) // the event has only the last change of the address
 	submitOK(t, n, b)
-	next := s.hear()
+	next := s.receive()
 	assert.Equal(t, "3", next["block_num"])
 	assert.Equal(t, head["block_id"], next["previous_block_id"])
 	assert.Equal(t, []any{map[string]any{"address": Address("x"), "type": "SET", "value": "oWF4BQ=="}}, next["state_changes"])
 
-	s.say(`{"action":"unsubscribe"}`)
-	s.nothing()
-	commit(t, n, "x", 7)
-	s.nothing()
+	s.send(`{"action":"unsubscribe"}`)
+	s.requireSilence()
+	commitValue(t, n, "x", 7)
+	s.requireSilence()
 }
 
 // A block without a matching change is an event with no changes.
 func TestEventsWithoutChanges(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	s := dial(t, n)
-	s.say(`{"action":"subscribe","address_prefixes":["ffff"]}`)
-	genesis := s.hear()
+	n := Start(t, fastOptions(Options{}))
+	s := subscribe(t, n)
+	s.send(`{"action":"subscribe","address_prefixes":["ffff"]}`)
+	genesis := s.receive()
 	assert.Equal(t, "0000000000000000", genesis["previous_block_id"])
-	commit(t, n, "x", 1)
-	assert.Equal(t, []any{}, s.hear()["state_changes"])
+	commitValue(t, n, "x", 1)
+	assert.Equal(t, []any{}, s.receive()["state_changes"])
 }
 
 // A second subscribe adds a subscription, and unsubscribe removes one.
 func TestSubscribedTwice(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	s := dial(t, n)
+	n := Start(t, fastOptions(Options{}))
+	s := subscribe(t, n)
 	for range 2 {
-		s.say(`{"action":"subscribe"}`)
-		assert.Equal(t, "0", s.hear()["block_num"])
+		s.send(`{"action":"subscribe"}`)
+		assert.Equal(t, "0", s.receive()["block_num"])
 	}
-	commit(t, n, "x", 1)
-	once := s.hear()
-	assert.Equal(t, once, s.hear())
-	s.nothing()
-	s.say(`{"action":"unsubscribe"}`)
-	s.nothing()
-	commit(t, n, "x", 2)
-	assert.Equal(t, "2", s.hear()["block_num"])
-	s.nothing()
+	commitValue(t, n, "x", 1)
+	once := s.receive()
+	assert.Equal(t, once, s.receive())
+	s.requireSilence()
+	s.send(`{"action":"unsubscribe"}`)
+	s.requireSilence()
+	commitValue(t, n, "x", 2)
+	assert.Equal(t, "2", s.receive()["block_num"])
+	s.requireSilence()
 }
 
 func TestBlockDeltas(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	s := dial(t, n)
-	s.say(`{"action":"subscribe"}`)
-	genesis := s.hear()["block_id"].(string)
-	commit(t, n, "x", 1)
-	first := s.hear()
-	commit(t, n, "x", 2)
-	assert.Equal(t, "2", s.hear()["block_num"])
-	s.say(`{"action":"get_block_deltas","block_id":"` + first["block_id"].(string) + `"}`)
-	assert.Equal(t, first, s.hear())
-	s.say(`{"action":"get_block_deltas","block_id":"` + genesis + `","address_prefixes":["00"]}`)
-	assert.Equal(t, []any{}, s.hear()["state_changes"])
-	s.say(`{"action":"get_block_deltas"}`)
-	assert.Contains(t, s.hear()["error"], "block id")
-	s.say(`{"action":`)
-	assert.Contains(t, s.hear()["error"], "Invalid input")
-	s.say(`{"action":"get_block_deltas","block_id":"00"}`)
-	s.ended()
+	n := Start(t, fastOptions(Options{}))
+	s := subscribe(t, n)
+	s.send(`{"action":"subscribe"}`)
+	genesis := s.receive()["block_id"].(string)
+	commitValue(t, n, "x", 1)
+	first := s.receive()
+	commitValue(t, n, "x", 2)
+	assert.Equal(t, "2", s.receive()["block_num"])
+	s.send(`{"action":"get_block_deltas","block_id":"` + first["block_id"].(string) + `"}`)
+	assert.Equal(t, first, s.receive())
+	s.send(`{"action":"get_block_deltas","block_id":"` + genesis + `","address_prefixes":["00"]}`)
+	assert.Equal(t, []any{}, s.receive()["state_changes"])
+	s.send(`{"action":"get_block_deltas"}`)
+	assert.Contains(t, s.receive()["error"], "block id")
+	s.send(`{"action":`)
+	assert.Contains(t, s.receive()["error"], "Invalid input")
+	s.send(`{"action":"get_block_deltas","block_id":"00"}`)
+	s.requireEnd()
 }
 
 // A message that is no JSON object ends the socket.
 func TestSocketOfAMessageThatIsNoObject(t *testing.T) {
-	s := dial(t, Start(t, nil))
-	s.say(`[1]`)
-	s.ended()
+	s := subscribe(t, Start(t, nil))
+	s.send(`[1]`)
+	s.requireEnd()
 }
 
 // Block numbers are compared as text, so 10 is wrongly reported as a fork. A real fork reports
 // numbers again, and its batches are committed again without being PENDING in between.
 func TestForks(t *testing.T) {
-	n := Start(t, fast(Options{BlockInterval: 20 * time.Millisecond}))
-	s := dial(t, n)
-	s.say(`{"action":"subscribe"}`)
-	previous := s.hear()["block_id"]
+	n := Start(t, fastOptions(Options{BlockInterval: 20 * time.Millisecond}))
+	s := subscribe(t, n)
+	s.send(`{"action":"subscribe"}`)
+	previous := s.receive()["block_id"]
 	for i := range 11 {
-		commit(t, n, "x", int64(i))
-		m := s.hear()
+		commitValue(t, n, "x", int64(i))
+		m := s.receive()
 		assert.Equal(t, previous, m["previous_block_id"])
 		assert.Equal(t, i+1 == 10, m["fork_detected"] == true, "block %s", m["block_num"])
 		previous = m["block_id"]
@@ -174,13 +174,13 @@ func TestForks(t *testing.T) {
 	var gone []batch.ID
 	var word string
 	n.whileLocked(func(now time.Time) { // so that no block is made in between
-		gone = n.v.fork(now, 2, 1)
-		word = n.v.tracker.peekStatus(now, gone[0])
+		gone = n.validator.fork(now, 2, 1)
+		word = n.validator.tracker.peekStatus(now, gone[0])
 		n.wake()
 	})
 	assert.Equal(t, chain[9:], gone)
 	assert.Equal(t, Unknown, word, "in the pool, and not pending")
-	m := s.hear()
+	m := s.receive()
 	assert.Equal(t, "10", m["block_num"])
 	assert.Equal(t, true, m["fork_detected"])
 	assert.NotEqual(t, previous, m["previous_block_id"])
@@ -193,40 +193,40 @@ func TestForks(t *testing.T) {
 
 // A batch of a lost fork has no effect, but its receipts stay.
 func TestForkedBatchesAreGone(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	b := mk(t, call(Set("x", 1)))
+	n := Start(t, fastOptions(Options{}))
+	b := makeBatch(t, intkeyTx(Set("x", 1)))
 	submitOK(t, n, b)
-	becomes(t, n, b, Committed)
+	waitForStatus(t, n, b, Committed)
 	n.whileLocked(func(now time.Time) {
-		assert.Equal(t, []batch.ID{id(b)}, n.v.fork(now, 100, 1), "never the genesis block")
-		assert.Empty(t, n.v.chain.state)
-		assert.Empty(t, n.v.chain.history["x"])
-		assert.Empty(t, n.v.chain.batches)
-		assert.Empty(t, n.v.chain.txs)
-		assert.Len(t, n.v.chain.receipts, 1)
-		assert.Len(t, n.v.chain.blocks, 3, "genesis, and two for the one that went")
+		assert.Equal(t, []batch.ID{batchID(b)}, n.validator.fork(now, 100, 1), "never the genesis block")
+		assert.Empty(t, n.validator.chain.state)
+		assert.Empty(t, n.validator.chain.history["x"])
+		assert.Empty(t, n.validator.chain.batches)
+		assert.Empty(t, n.validator.chain.txs)
+		assert.Len(t, n.validator.chain.receipts, 1)
+		assert.Len(t, n.validator.chain.blocks, 3, "genesis, and two for the one that went")
 	})
-	becomes(t, n, b, Committed)
+	waitForStatus(t, n, b, Committed)
 }
 
 // A batch of a lost fork is not in the chain until it is committed again, and its receipts stay
 // (docs/ledgers/sawtooth.md#receipts-and-lookups).
 func TestReceiptsAfterAFork(t *testing.T) {
-	inBubble(t, Options{BlockInterval: time.Minute}, func(t *testing.T, n *Node) {
-		b := mk(t, call(Set("x", 1)))
-		bubbleSubmit(t, n, b)
+	runInBubble(t, Options{BlockInterval: time.Minute}, func(t *testing.T, n *Node) {
+		b := makeBatch(t, intkeyTx(Set("x", 1)))
+		submitInBubble(t, n, b)
 		time.Sleep(2 * time.Minute)
 		get := func(path string) int {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x"+path, nil)
 			require.NoError(t, err)
-			return bubble(t, n, req).status
+			return requestInBubble(t, n, req).status
 		}
 		tx := b.GetTransactions()[0].GetHeaderSignature()
 		for _, forked := range []bool{false, true} {
 			want := http.StatusOK
 			if forked {
-				assert.Equal(t, []batch.ID{id(b)}, n.Fork(1))
-				assert.Equal(t, Unknown, n.Status(id(b)))
+				assert.Equal(t, []batch.ID{batchID(b)}, n.Fork(1))
+				assert.Equal(t, Unknown, n.Status(batchID(b)))
 				want = http.StatusNotFound
 			}
 			assert.Equal(t, want, get("/batches/"+b.GetHeaderSignature()))
@@ -235,39 +235,39 @@ func TestReceiptsAfterAFork(t *testing.T) {
 			assert.Equal(t, http.StatusOK, get("/receipts?id="+tx))
 		}
 		time.Sleep(2 * time.Minute)
-		assert.Equal(t, Committed, n.Status(id(b)))
-		require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {id(b)}}}))
+		assert.Equal(t, Committed, n.Status(batchID(b)))
+		require.NoError(t, n.Check(Expectation{Order: map[string][]batch.ID{"": {batchID(b)}}}))
 	})
 }
 
 // Blocks from while the validator was away are never reported.
 func TestLostEvents(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	s := dial(t, n)
-	s.say(`{"action":"subscribe"}`)
-	genesis := s.hear()
+	n := Start(t, fastOptions(Options{}))
+	s := subscribe(t, n)
+	s.send(`{"action":"subscribe"}`)
+	genesis := s.receive()
 	n.LoseEvents()
-	assert.Equal(t, map[string]any{"warning": "Validator unavailable"}, s.hear())
-	commit(t, n, "x", 1)
+	assert.Equal(t, map[string]any{"warning": "Validator unavailable"}, s.receive())
+	commitValue(t, n, "x", 1)
 	n.RestoreEvents()
-	commit(t, n, "x", 2)
-	m := s.hear()
+	commitValue(t, n, "x", 2)
+	m := s.receive()
 	assert.Equal(t, "2", m["block_num"])
 	assert.NotEqual(t, genesis["block_id"], m["previous_block_id"])
 }
 
 func TestDropSockets(t *testing.T) {
-	n := Start(t, fast(Options{}))
+	n := Start(t, fastOptions(Options{}))
 	for name, drop := range map[string]func(){
 		"dropped": n.DropSockets, "restarted": n.Restart,
 		"stopped": func() { n.Stop(); require.NoError(t, n.Resume()) },
 	} {
-		s := dial(t, n)
-		s.say(`{"action":"subscribe"}`)
-		s.hear()
+		s := subscribe(t, n)
+		s.send(`{"action":"subscribe"}`)
+		s.receive()
 		assert.Equal(t, 1, n.Sockets(), name)
 		drop()
-		s.ended()
+		s.requireEnd()
 		require.Eventually(t, func() bool { return n.Sockets() == 0 }, 30*time.Second, time.Millisecond, name)
 	}
 }
@@ -280,7 +280,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		return Fault{}
 	}}})
-	assert.Equal(t, http.StatusServiceUnavailable, mustDo(t, http.MethodGet, n.URL()+"/subscriptions", "", nil).status)
-	assert.Equal(t, http.StatusUpgradeRequired, mustDo(t, http.MethodGet, Start(t, nil).URL()+"/subscriptions", "", nil).status)
-	assert.Equal(t, http.StatusMethodNotAllowed, mustDo(t, http.MethodPost, n.URL()+"/subscriptions", "", nil).status)
+	assert.Equal(t, http.StatusServiceUnavailable, sendRequest(t, http.MethodGet, n.URL()+"/subscriptions", "", nil).status)
+	assert.Equal(t, http.StatusUpgradeRequired, sendRequest(t, http.MethodGet, Start(t, nil).URL()+"/subscriptions", "", nil).status)
+	assert.Equal(t, http.StatusMethodNotAllowed, sendRequest(t, http.MethodPost, n.URL()+"/subscriptions", "", nil).status)
 }

@@ -18,22 +18,22 @@ import (
 
 // postRequest is one POST /batches.
 type postRequest struct {
-	n          *Node
-	w          http.ResponseWriter
-	r          *http.Request
-	request    int // number of the request in the journal
-	entryIndex int
-	epoch      int
-	begunAt    time.Time
-	ids        []batch.ID
-	fault      Fault
+	node        *Node
+	writer      http.ResponseWriter
+	httpRequest *http.Request
+	number      int // number of the request in the journal
+	entryIndex  int
+	epoch       int
+	begunAt     time.Time
+	ids         []batch.ID
+	fault       Fault
 }
 
 func (n *Node) serveSubmit(w http.ResponseWriter, r *http.Request) {
-	p := &postRequest{n: n, w: w, r: r}
+	p := &postRequest{node: n, writer: w, httpRequest: r}
 	n.whileLocked(func(now time.Time) {
-		p.epoch, p.begunAt = n.v.epoch, now
-		p.request, p.entryIndex = n.v.journal.startPost(now)
+		p.epoch, p.begunAt = n.validator.restartCount, now
+		p.number, p.entryIndex = n.validator.journal.startPost(now)
 	})
 
 	list, early := p.readList()
@@ -47,7 +47,7 @@ func (n *Node) serveSubmit(w http.ResponseWriter, r *http.Request) {
 	n.whileLocked(func(time.Time) {
 		var try int
 		try, p.fault = n.drawFault(OpSubmit, p.ids)
-		n.v.journal.addIDs(p.entryIndex, p.ids, try)
+		n.validator.journal.addIDs(p.entryIndex, p.ids, try)
 	})
 
 	if !n.pause(r.Context(), p.fault.Delay) {
@@ -68,14 +68,14 @@ func (n *Node) serveSubmit(w http.ResponseWriter, r *http.Request) {
 // (docs/ledgers/sawtooth.md#submitting).
 func (p *postRequest) readList() (*pb.BatchList, *answer) {
 	early := func(a answer) (*pb.BatchList, *answer) { return nil, &a }
-	types, ok := p.r.Header["Content-Type"]
+	types, ok := p.httpRequest.Header["Content-Type"]
 	if !ok {
-		return early(plain500())
+		return early(exceptionAnswer())
 	}
 	if types[0] != "application/octet-stream" {
 		return early(codeAnswer(codeSubmitContentType))
 	}
-	body, a := p.n.readBody(p.r)
+	body, a := p.node.readBody(p.httpRequest)
 	if a != nil {
 		return nil, a
 	}
@@ -126,16 +126,16 @@ func decodeList(body []byte) (*pb.BatchList, bool) {
 // readBody reads a request's body. If the body is not smaller than the limit, the answer is a 413
 // with a text.
 func (n *Node) readBody(r *http.Request) ([]byte, *answer) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, n.o.MaxBody))
+	body, err := io.ReadAll(io.LimitReader(r.Body, n.options.MaxBody))
 	if err != nil {
 		a := textAnswer(http.StatusBadRequest, "Bad Request")
 		return nil, &a
 	}
-	if int64(len(body)) < n.o.MaxBody {
+	if int64(len(body)) < n.options.MaxBody {
 		return body, nil
 	}
 	// The server reads more of the body, so that the client can read the answer.
-	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, 8*n.o.MaxBody))
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, 8*n.options.MaxBody))
 	a := textAnswer(http.StatusRequestEntityTooLarge, "413: Request Entity Too Large")
 	return nil, &a
 }
@@ -153,17 +153,17 @@ func (p *postRequest) acceptList(list *pb.BatchList) {
 			ids[i] = string(id)
 		}
 		p.writeAnswer(jsonAnswer(http.StatusAccepted, map[string]any{
-			"link": linkTo(p.r, "/batch_statuses", map[string]string{"id": strings.Join(ids, ",")}),
+			"link": linkTo(p.httpRequest, "/batch_statuses", map[string]string{"id": strings.Join(ids, ",")}),
 		}))
 	case errors.Is(err, errRefused):
 		p.writeAnswer(codeAnswer(codeBatchesInvalid))
-	case errors.Is(err, errFull):
+	case errors.Is(err, errPoolFull):
 		p.writeAnswer(codeAnswer(codeQueueFull))
 	case errors.Is(err, errNoReply):
 		// No reply comes, and the REST API waits for its whole timeout.
-		if !p.n.pause(p.r.Context(), time.Until(p.begunAt.Add(p.fault.Delay+p.n.o.RESTTimeout))) {
+		if !p.node.pause(p.httpRequest.Context(), time.Until(p.begunAt.Add(p.fault.Delay+p.node.options.RESTTimeout))) {
 			p.noteEnd(0)
-			simnode.Reset(p.w)
+			simnode.Reset(p.writer)
 			return
 		}
 		p.writeAnswer(codeAnswer(codeTimedOut))
@@ -171,35 +171,35 @@ func (p *postRequest) acceptList(list *pb.BatchList) {
 		a, ok := answerOfError(err)
 		if !ok { // the client has left, or the node was restarted
 			p.noteEnd(0)
-			simnode.Reset(p.w)
+			simnode.Reset(p.writer)
 			return
 		}
 		p.writeAnswer(a)
 	}
 }
 
-var errFull = errors.New("sawtoothtest: pool is full")
+var errPoolFull = errors.New("sawtoothtest: pool is full")
 
 // runChecks makes the validator's checks in its order: permissions, back pressure, signatures,
 // structure, completer. The batches are accepted only if all pass.
-func (p *postRequest) runChecks(bs []*submitted) error {
-	n := p.n
-	if !allPermitted(bs, n.o.PermitsSigner) {
+func (p *postRequest) runChecks(bs []*submittedBatch) error {
+	n := p.node
+	if !areSignersPermitted(bs, n.options.PermitsSigner) {
 		return errRefused
 	}
 	full := false
-	n.whileLocked(func(time.Time) { full = n.v.isFull() })
+	n.whileLocked(func(time.Time) { full = n.validator.isFull() })
 	if full {
-		return errFull
+		return errPoolFull
 	}
 	// If this task has to wait, the validator runs it even if the client leaves.
-	answer := verify(bs, n.o.SkipVerify)
-	err := n.runTask(p.r.Context(), p.epoch, time.Now().Add(n.o.RESTTimeout), &task{needsPublisher: true, run: func(now time.Time) {
+	answer := verifyBatches(bs, n.options.SkipVerify)
+	err := n.runTask(p.httpRequest.Context(), p.epoch, time.Now().Add(n.options.RESTTimeout), &task{needsPublisher: true, do: func(now time.Time) {
 		switch {
-		case n.v.isFull():
-			answer = errFull
+		case n.validator.isFull():
+			answer = errPoolFull
 		case answer == nil:
-			n.v.accept(now, bs)
+			n.validator.accept(now, bs)
 		}
 	}})
 	if err != nil {
@@ -211,39 +211,39 @@ func (p *postRequest) runChecks(bs []*submitted) error {
 // answerFault answers as the fault says. The batches are accepted before the answer, after it, or
 // never.
 func (p *postRequest) answerFault(list *pb.BatchList) {
-	n := p.n
+	n := p.node
 	if p.fault.Acceptance != NotAccepted {
-		if bs, err := decode(list); err == nil && allPermitted(bs, n.o.PermitsSigner) && verify(bs, n.o.SkipVerify) == nil {
+		if bs, err := decode(list); err == nil && areSignersPermitted(bs, n.options.PermitsSigner) && verifyBatches(bs, n.options.SkipVerify) == nil {
 			n.whileLocked(func(now time.Time) {
 				switch {
 				case p.fault.Acceptance == AcceptedLate:
 					n.acceptLater(now.Add(p.fault.AcceptAfter), bs)
-				case n.v.epoch == p.epoch:
-					n.v.giveTask(now, n.acceptTask(bs))
+				case n.validator.restartCount == p.epoch:
+					n.validator.giveTask(now, n.acceptTask(bs))
 					n.wake()
 				}
 			})
 		}
 	}
 	if p.fault.Answer == AnswerNever {
-		n.hang(p.r.Context())
+		n.hang(p.httpRequest.Context())
 		p.fault.Answer = AnswerReset
 	}
 	p.writeAnswer(answer{})
 }
 
 // acceptLater lets a list reach the validator at a later time. The caller holds the lock.
-func (n *Node) acceptLater(at time.Time, bs []*submitted) {
-	n.seq++
-	heap.Push(&n.v.latePosts, lateArrival{at: at, seq: n.seq, run: func(now time.Time) { n.v.giveTask(now, n.acceptTask(bs)) }})
+func (n *Node) acceptLater(at time.Time, bs []*submittedBatch) {
+	n.nextSeq++
+	heap.Push(&n.validator.latePosts, lateArrival{arrivesAt: at, seq: n.nextSeq, accept: func(now time.Time) { n.validator.giveTask(now, n.acceptTask(bs)) }})
 	n.wake()
 }
 
 // acceptTask returns the task that accepts a verified list without a client that waits.
-func (n *Node) acceptTask(bs []*submitted) *task {
-	return &task{needsPublisher: true, run: func(now time.Time) {
-		if !n.v.isFull() {
-			n.v.accept(now, bs)
+func (n *Node) acceptTask(bs []*submittedBatch) *task {
+	return &task{needsPublisher: true, do: func(now time.Time) {
+		if !n.validator.isFull() {
+			n.validator.accept(now, bs)
 		}
 	}}
 }
@@ -256,11 +256,11 @@ func (p *postRequest) writeAnswer(a answer) {
 		status = 0
 	}
 	p.noteEnd(status)
-	p.n.send(p.w, p.r, a, p.fault)
+	p.node.send(p.writer, p.httpRequest, a, p.fault)
 }
 
 func (p *postRequest) noteEnd(status int) {
-	p.n.whileLocked(func(now time.Time) {
-		p.n.v.journal.add(Entry{Time: now, Kind: PostEnd, Batches: p.ids, Request: p.request, Status: status})
+	p.node.whileLocked(func(now time.Time) {
+		p.node.validator.journal.add(Entry{Time: now, Kind: PostEnd, Batches: p.ids, Request: p.number, Status: status})
 	})
 }

@@ -18,18 +18,18 @@ import (
 
 // The list vector is accepted byte for byte (docs/ledgers/sawtooth.md#messages,
 // docs/ledgers/sawtooth.md#signatures).
-func TestA2Vector(t *testing.T) {
-	n := Start(t, fast(Options{}))
+func TestVectorIsAccepted(t *testing.T) {
+	n := Start(t, fastOptions(Options{}))
 	const address = "1cf126cc488cca4cc3565a876f6040f8b73a7b92475be1d0b1bc453f6140fba7183b9a"
-	x := call([]byte("hello"), address).with(func(h *pb.TransactionHeader) { h.Nonce = "n0" })
-	b := mk(t, x)
+	x := intkeyTx([]byte("hello"), address).withHeader(func(h *pb.TransactionHeader) { h.Nonce = "n0" })
+	b := makeBatch(t, x)
 	require.Equal(t, "9eb2b3bc4330deebbb3b83c2952e88ecff4073b33779b8b4f0f101535bb68d36577626ed1774619d990dc7a0a0e6ec2056c739bfbb310eaa0dfb0e445a190ecf", b.GetHeaderSignature())
 	submitOK(t, n, b)
-	becomes(t, n, b, Invalid) // the payload "hello" is not one of the family
+	waitForStatus(t, n, b, Invalid) // the payload "hello" is not one of the family
 }
 
-func TestB2LinkBehindProxy(t *testing.T) {
-	n := Start(t, fast(Options{}))
+func TestLinkBehindProxy(t *testing.T) {
+	n := Start(t, fastOptions(Options{}))
 	for _, c := range []struct {
 		name   string
 		header http.Header
@@ -39,7 +39,7 @@ func TestB2LinkBehindProxy(t *testing.T) {
 		{"forwarded", http.Header{"Forwarded": {`for=1.2.3.4;host="f.example";proto=https, for=5.6.7.8`}}, "https://f.example/batch_statuses?id="},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			body := marshal(t, &pb.BatchList{Batches: []*pb.Batch{mk(t, call(Set("x", 1)))}})
+			body := marshal(t, &pb.BatchList{Batches: []*pb.Batch{makeBatch(t, intkeyTx(Set("x", 1)))}})
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+"/batches", bytes.NewReader(body))
 			require.NoError(t, err)
 			req.Header = c.header.Clone()
@@ -65,39 +65,40 @@ func highS(t *testing.T, signature string) string {
 	return hex.EncodeToString(raw[:32]) + hex.EncodeToString(high[:])
 }
 
-// resign returns a signed batch of these transactions, with a header that bend has changed.
-func resign(t *testing.T, bend func(h *pb.BatchHeader), txs ...*pb.Transaction) *pb.Batch {
+// signChangedBatch returns a signed batch of these transactions, with a header that bend has
+// changed.
+func signChangedBatch(t *testing.T, bend func(h *pb.BatchHeader), txs ...*pb.Transaction) *pb.Batch {
 	t.Helper()
-	h := &pb.BatchHeader{SignerPublicKey: public(key(t))}
+	h := &pb.BatchHeader{SignerPublicKey: publicKeyHex(newKey(t))}
 	for _, x := range txs {
 		h.TransactionIds = append(h.TransactionIds, x.GetHeaderSignature())
 	}
 	bend(h)
 	raw := marshal(t, h)
-	return &pb.Batch{Header: raw, HeaderSignature: sign(key(t), raw), Transactions: txs}
+	return &pb.Batch{Header: raw, HeaderSignature: sign(newKey(t), raw), Transactions: txs}
 }
 
 // A batch without transactions passes the check of the structure
 // (docs/ledgers/sawtooth.md#messages).
-func TestA1EmptyBatch(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	b := mk(t)
+func TestEmptyBatch(t *testing.T) {
+	n := Start(t, fastOptions(Options{}))
+	b := makeBatch(t)
 	submitOK(t, n, b)
-	becomes(t, n, b, Committed)
+	waitForStatus(t, n, b, Committed)
 }
 
 // A signer without permission gets the same answer as a bad signature
 // (docs/ledgers/sawtooth.md#submitting).
-func TestB2SignerNotPermitted(t *testing.T) {
-	n := Start(t, fast(Options{PermitsSigner: func(k string) bool { return k != public(key(t)) }}))
-	r, err := postList(t, n, mk(t, call(Set("x", 1))))
+func TestSignerNotPermitted(t *testing.T) {
+	n := Start(t, fastOptions(Options{PermitsSigner: func(k string) bool { return k != publicKeyHex(newKey(t)) }}))
+	r, err := postList(t, n, makeBatch(t, intkeyTx(Set("x", 1))))
 	require.NoError(t, err)
 	assert.Equal(t, 30, r.code())
 }
 
 // The limit is ten times the average block (docs/ledgers/sawtooth.md#back-pressure). In this test
 // the average only rises.
-func TestB9AdaptiveLimit(t *testing.T) {
+func TestAdaptivePoolLimit(t *testing.T) {
 	l := newPoolLimit(0)
 	assert.Equal(t, 300, l.get())
 	l.update(10, 10)
@@ -110,52 +111,52 @@ func TestB9AdaptiveLimit(t *testing.T) {
 
 // A body must be smaller than the limit, and the answer 413 is a text
 // (docs/ledgers/sawtooth.md#requests-and-limits).
-func TestB1BodyLimit(t *testing.T) {
-	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{mk(t, call(Set("x", 1)))}})
+func TestBodyLimit(t *testing.T) {
+	list := marshal(t, &pb.BatchList{Batches: []*pb.Batch{makeBatch(t, intkeyTx(Set("x", 1)))}})
 	for _, c := range []struct {
 		limit  int64
 		status int
 	}{{int64(len(list)), 413}, {int64(len(list)) - 1, 413}, {int64(len(list)) + 1, 202}} {
-		n := Start(t, fast(Options{MaxBody: c.limit}))
-		r := mustDo(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", list)
+		n := Start(t, fastOptions(Options{MaxBody: c.limit}))
+		r := sendRequest(t, http.MethodPost, n.URL()+"/batches", "application/octet-stream", list)
 		assert.Equal(t, c.status, r.status)
 		if c.status == 413 {
 			assert.Contains(t, r.contentType, "text/plain")
 		}
 	}
-	n := Start(t, fast(Options{MaxBody: 1000}))
+	n := Start(t, fastOptions(Options{MaxBody: 1000}))
 	// The body is short enough that the node does not close the connection during the request.
-	r := mustDo(t, http.MethodPost, n.URL()+"/batch_statuses", "application/json", bytes.Repeat([]byte(" "), 5_000))
+	r := sendRequest(t, http.MethodPost, n.URL()+"/batch_statuses", "application/json", bytes.Repeat([]byte(" "), 5_000))
 	assert.Equal(t, 413, r.status)
 }
 
 // One bad batch at any place refuses the whole list with code 30, and no batch of it is accepted
 // (docs/ledgers/sawtooth.md#submitting). The transcripts have more kinds of bad batches.
-func TestB2WholeListIsRefused(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	one, two := signTx(t, call(Set("a", 1))), signTx(t, call(Set("b", 1)))
+func TestWholeListIsRefused(t *testing.T) {
+	n := Start(t, fastOptions(Options{}))
+	one, two := signTx(t, intkeyTx(Set("a", 1))), signTx(t, intkeyTx(Set("b", 1)))
 	for name, bad := range map[string]*pb.Batch{
-		"payload":                           wrap(t, &pb.Transaction{Header: one.GetHeader(), HeaderSignature: one.GetHeaderSignature(), Payload: []byte("set a 2")}),
-		"upper case digest":                 mk(t, call(Set("e", 1)).with(func(h *pb.TransactionHeader) { h.PayloadSha512 = strings.ToUpper(h.GetPayloadSha512()) })),
-		"transaction missing in the header": resign(t, func(h *pb.BatchHeader) { h.TransactionIds = h.GetTransactionIds()[:1] }, one, two),
+		"payload":                           signBatch(t, &pb.Transaction{Header: one.GetHeader(), HeaderSignature: one.GetHeaderSignature(), Payload: []byte("set a 2")}),
+		"upper case digest":                 makeBatch(t, intkeyTx(Set("e", 1)).withHeader(func(h *pb.TransactionHeader) { h.PayloadSha512 = strings.ToUpper(h.GetPayloadSha512()) })),
+		"transaction missing in the header": signChangedBatch(t, func(h *pb.BatchHeader) { h.TransactionIds = h.GetTransactionIds()[:1] }, one, two),
 	} {
-		good := mk(t, call(Set("good", 1)))
+		good := makeBatch(t, intkeyTx(Set("good", 1)))
 		for _, list := range [][]*pb.Batch{{good, bad}, {bad, good}, {bad}} {
 			r, err := postList(t, n, list...)
 			require.NoError(t, err)
 			assert.Equal(t, http.StatusBadRequest, r.status, name)
 			assert.Equal(t, 30, r.code(), name)
 		}
-		assert.Zero(t, kinds(n, Accepted, good), name)
-		assert.Equal(t, Unknown, word(t, n, good), name)
+		assert.Zero(t, countEntries(n, Accepted, good), name)
+		assert.Equal(t, Unknown, askStatus(t, n, good), name)
 	}
 }
 
 // Blanks in hex digits are accepted (docs/ledgers/sawtooth.md#signatures). The transcripts have
 // upper case.
-func TestA2LenientHex(t *testing.T) {
-	n := Start(t, fast(Options{}))
-	blank := mk(t, call(Set("v", 1)))
+func TestBlanksInHexAreAccepted(t *testing.T) {
+	n := Start(t, fastOptions(Options{}))
+	blank := makeBatch(t, intkeyTx(Set("v", 1)))
 	blank.HeaderSignature = blank.GetHeaderSignature()[:64] + " " + blank.GetHeaderSignature()[64:]
 	submitOK(t, n, blank)
 	require.Eventually(t, func() bool { _, ok := n.Value("v"); return ok }, 30*time.Second, time.Millisecond)
@@ -163,10 +164,10 @@ func TestA2LenientHex(t *testing.T) {
 
 // A transaction whose public key is no point of the curve gets no reply of the validator, as in
 // 10-poison.txt (docs/ledgers/sawtooth.md#submitting).
-func TestB2NoReply(t *testing.T) {
-	inBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
+func TestNoReplyToAPublicKeyOffTheCurve(t *testing.T) {
+	runInBubble(t, Options{RESTTimeout: 15 * time.Second}, func(t *testing.T, n *Node) {
 		began := time.Now()
-		assert.Equal(t, 17, bubblePost(t, n, mk(t, call(Set("x", 1)).with(func(h *pb.TransactionHeader) { h.SignerPublicKey = "02" }))).code())
+		assert.Equal(t, 17, postInBubble(t, n, makeBatch(t, intkeyTx(Set("x", 1)).withHeader(func(h *pb.TransactionHeader) { h.SignerPublicKey = "02" }))).code())
 		assert.Equal(t, 15*time.Second, time.Since(began))
 	})
 }

@@ -11,15 +11,15 @@ const clientThreads = 5
 
 // mustQueue reports whether a request has to wait for a thread.
 func (v *validator) mustQueue() bool {
-	return len(v.waits) >= clientThreads || len(v.backlog) > 0
+	return len(v.waits) >= clientThreads || len(v.waitingRequests) > 0
 }
 
 // freeThreads ends the waits without a pending batch, and runs requests that wait for a thread.
 func (v *validator) freeThreads(now time.Time) {
-	v.endWaits(func(w *statusWait) bool { return !v.anyPending(now, w) })
-	for len(v.backlog) > 0 && len(v.waits) < clientThreads {
-		t := v.backlog[0]
-		v.backlog = v.backlog[1:]
+	v.endWaits(func(w *statusWait) bool { return !v.isAnyPending(now, w) })
+	for len(v.waitingRequests) > 0 && len(v.waits) < clientThreads {
+		t := v.waitingRequests[0]
+		v.waitingRequests = v.waitingRequests[1:]
 		v.runTask(now, t)
 	}
 }
@@ -33,7 +33,7 @@ func (v *validator) endWaits(over func(*statusWait) bool) (ended bool) {
 	kept := v.waits[:0]
 	for _, w := range v.waits {
 		if over(w) {
-			w.done, ended = true, true
+			w.isDone, ended = true, true
 			continue
 		}
 		kept = append(kept, w)
@@ -43,8 +43,8 @@ func (v *validator) endWaits(over func(*statusWait) bool) (ended bool) {
 	return ended
 }
 
-// anyPending reports whether a wait must go on, because one of its batches is PENDING.
-func (v *validator) anyPending(now time.Time, w *statusWait) bool {
+// isAnyPending reports whether a wait must go on, because one of its batches is PENDING.
+func (v *validator) isAnyPending(now time.Time, w *statusWait) bool {
 	for _, id := range w.ids {
 		if v.tracker.peekStatus(now, id) == Pending {
 			return true

@@ -8,32 +8,32 @@ import "time"
 type timedCache[V any] struct {
 	keepTime      time.Duration
 	purgeInterval time.Duration
-	lazy          bool
+	isLazy        bool
 	entries       map[string]timedEntry[V]
-	purged        time.Time
+	purgedAt      time.Time
 }
 
 type timedEntry[V any] struct {
-	value   V
-	touched time.Time
+	value     V
+	renewedAt time.Time
 }
 
 func newTimedCache[V any](now time.Time, keep, every time.Duration, lazy bool) *timedCache[V] {
-	return &timedCache[V]{keepTime: keep, purgeInterval: every, lazy: lazy, entries: map[string]timedEntry[V]{}, purged: now}
+	return &timedCache[V]{keepTime: keep, purgeInterval: every, isLazy: lazy, entries: map[string]timedEntry[V]{}, purgedAt: now}
 }
 
 // get returns an entry, and renews its time.
 func (c *timedCache[V]) get(now time.Time, key string) (V, bool) {
 	v, ok := c.peek(now, key)
 	if ok {
-		c.entries[key] = timedEntry[V]{value: v, touched: now}
+		c.entries[key] = timedEntry[V]{value: v, renewedAt: now}
 	}
 	return v, ok
 }
 
 func (c *timedCache[V]) peek(now time.Time, key string) (V, bool) {
 	e, ok := c.entries[key]
-	if !ok || (!c.lazy && now.Sub(e.touched) >= c.keepTime) {
+	if !ok || (!c.isLazy && now.Sub(e.renewedAt) >= c.keepTime) {
 		var zero V
 		return zero, false
 	}
@@ -41,14 +41,14 @@ func (c *timedCache[V]) peek(now time.Time, key string) (V, bool) {
 }
 
 func (c *timedCache[V]) put(now time.Time, key string, v V) {
-	c.entries[key] = timedEntry[V]{value: v, touched: now}
-	if now.Sub(c.purged) <= c.purgeInterval {
+	c.entries[key] = timedEntry[V]{value: v, renewedAt: now}
+	if now.Sub(c.purgedAt) <= c.purgeInterval {
 		return
 	}
 	for k, e := range c.entries {
-		if now.Sub(e.touched) >= c.keepTime {
+		if now.Sub(e.renewedAt) >= c.keepTime {
 			delete(c.entries, k)
 		}
 	}
-	c.purged = now
+	c.purgedAt = now
 }

@@ -22,33 +22,33 @@ type invalidTx struct {
 	data    []byte
 }
 
-// tracker is the memory that status queries use. A restart loses it.
-type tracker struct {
+// statusTracker is the memory that status queries use. A restart loses it.
+type statusTracker struct {
 	chain           *chain
 	keepTime        time.Duration
 	invalid         *timedCache[[]invalidTx]
 	pending         map[batch.ID]struct{}
 	learnedAt       map[batch.ID]time.Time // when the batch's transactions became known
 	learnedPurgedAt time.Time
-	byTx            map[string][]batch.ID // batches with a transaction, in the order in which they became known
+	batchesByTx     map[string][]batch.ID // batches with a transaction, in the order in which they became known
 }
 
-func newTracker(now time.Time, c *chain, keep time.Duration) *tracker {
-	return &tracker{
+func newTracker(now time.Time, c *chain, keep time.Duration) *statusTracker {
+	return &statusTracker{
 		chain:           c,
 		keepTime:        keep,
 		invalid:         newTimedCache[[]invalidTx](now, keep, keep/20, true),
 		pending:         map[batch.ID]struct{}{},
 		learnedAt:       map[batch.ID]time.Time{},
 		learnedPurgedAt: now,
-		byTx:            map[string][]batch.ID{},
+		batchesByTx:     map[string][]batch.ID{},
 	}
 }
 
 // queryStatus looks first in the chain, then among the invalid batches, and then among the pending
 // ones. A query about an invalid batch renews the memory of it
 // (docs/ledgers/sawtooth.md#statuses).
-func (t *tracker) queryStatus(now time.Time, id batch.ID) (string, []invalidTx) {
+func (t *statusTracker) queryStatus(now time.Time, id batch.ID) (string, []invalidTx) {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed, nil
 	}
@@ -62,7 +62,7 @@ func (t *tracker) queryStatus(now time.Time, id batch.ID) (string, []invalidTx) 
 }
 
 // peekStatus returns the status as queryStatus does, and renews nothing.
-func (t *tracker) peekStatus(now time.Time, id batch.ID) string {
+func (t *statusTracker) peekStatus(now time.Time, id batch.ID) string {
 	if _, ok := t.chain.batches[id]; ok {
 		return Committed
 	}
@@ -75,18 +75,18 @@ func (t *tracker) peekStatus(now time.Time, id batch.ID) string {
 	return Unknown
 }
 
-func (t *tracker) notePending(now time.Time, b *submitted) {
+func (t *statusTracker) notePending(now time.Time, b *submittedBatch) {
 	t.pending[b.id] = struct{}{}
 	t.noteTransactions(now, b)
 }
 
 // noteTransactions notes the transactions of a batch.
-func (t *tracker) noteTransactions(now time.Time, b *submitted) {
+func (t *statusTracker) noteTransactions(now time.Time, b *submittedBatch) {
 	t.purge(now)
 	if _, known := t.learnedAt[b.id]; !known {
 		for _, tx := range b.txs {
-			if !slices.Contains(t.byTx[tx.id], b.id) {
-				t.byTx[tx.id] = append(t.byTx[tx.id], b.id)
+			if !slices.Contains(t.batchesByTx[tx.id], b.id) {
+				t.batchesByTx[tx.id] = append(t.batchesByTx[tx.id], b.id)
 			}
 		}
 	}
@@ -97,8 +97,8 @@ func (t *tracker) noteTransactions(now time.Time, b *submitted) {
 // transaction (docs/ledgers/sawtooth.md#pending-for-ever, P6), and only while the batch's
 // transactions are remembered (docs/ledgers/sawtooth.md#pending-for-ever, P4). It returns the
 // batch that is now INVALID, or "".
-func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
-	for _, id := range t.byTx[tx.id] {
+func (t *statusTracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
+	for _, id := range t.batchesByTx[tx.id] {
 		since, ok := t.learnedAt[id]
 		if !ok || now.Sub(since) >= t.keepTime {
 			continue
@@ -111,9 +111,9 @@ func (t *tracker) noteInvalid(now time.Time, tx invalidTx) batch.ID {
 	return ""
 }
 
-func (t *tracker) noteCommitted(b *submitted) { delete(t.pending, b.id) }
+func (t *statusTracker) noteCommitted(b *submittedBatch) { delete(t.pending, b.id) }
 
-func (t *tracker) purge(now time.Time) {
+func (t *statusTracker) purge(now time.Time) {
 	if now.Sub(t.learnedPurgedAt) <= t.keepTime/20 {
 		return
 	}
@@ -123,12 +123,12 @@ func (t *tracker) purge(now time.Time) {
 			delete(t.learnedAt, id)
 		}
 	}
-	for tx, ids := range t.byTx {
+	for tx, ids := range t.batchesByTx {
 		ids = slices.DeleteFunc(ids, func(id batch.ID) bool { _, ok := t.learnedAt[id]; return !ok })
 		if len(ids) == 0 {
-			delete(t.byTx, tx)
+			delete(t.batchesByTx, tx)
 		} else {
-			t.byTx[tx] = ids
+			t.batchesByTx[tx] = ids
 		}
 	}
 }

@@ -13,80 +13,80 @@ import (
 // gets the time, and does everything that was due, in the order of its times. The node's lock
 // guards it.
 type validator struct {
-	o       *Options
-	start   time.Time
-	clock   time.Time // everything up to this time is done
-	chain   *chain
-	journal *journal
+	options   *Options
+	startedAt time.Time
+	lastTime  time.Time // everything up to this time is done
+	chain     *chain
+	journal   *journal
 
-	completer     *completer
-	tracker       *tracker
-	incoming      []incomingBatch // accepted batches that are not in the pool yet, in order
-	notYetPending []notYetPending // sorted by their times
-	pool          []*pooledBatch
-	inPool        map[batch.ID]struct{}
-	failed        []failedBatch // failed since the last block; the next block executes them once more
-	blockAt       time.Time     // the time of the next block, while there is something to execute
-	limit         poolLimit
-	accepted      map[batch.ID]int // how often a batch was accepted, for faults; a real node does not count this
+	completer       *completer
+	tracker         *statusTracker
+	incomingBatches []incomingBatch // accepted batches that are not in the pool yet, in order
+	notYetPending   []notYetPending // sorted by their times
+	pool            []*pooledBatch
+	inPool          map[batch.ID]struct{}
+	failedBatches   []failedBatch // failed since the last block; the next block executes them once more
+	nextBlockAt     time.Time     // the time of the next block, while there is something to execute
+	limit           poolLimit
+	acceptCount     map[batch.ID]int // how often a batch was accepted, for faults; a real node does not count this
 
-	noGenesis bool      // the chain has no block yet
-	halted    bool      // a block waits for a missing processor
-	down      bool      // killed, or starting
-	startAt   time.Time // when it is up again; zero if it is not starting
+	lacksGenesis bool      // the chain has no block yet
+	hasHalted    bool      // a block waits for a missing processor
+	isDown       bool      // killed, or starting
+	upAgainAt    time.Time // when it is up again; zero if it is not starting
 
-	latePosts lateQueue     // POSTs that arrive after their connection ended
-	outbox    []*task       // requests that the REST API keeps for a validator that is down
-	waits     []*statusWait // status queries that hold a client thread
-	backlog   []*task       // requests without a client thread
-	heldPosts []*task       // POSTs that wait for the publisher's lock while it is halted
-	epoch     int           // how often the whole node was restarted
+	latePosts       lateQueue     // POSTs that arrive after their connection ended
+	keptRequests    []*task       // requests that the REST API keeps for a validator that is down
+	waits           []*statusWait // status queries that hold a client thread
+	waitingRequests []*task       // requests without a client thread
+	heldPosts       []*task       // POSTs that wait for the publisher's lock while it is halted
+	restartCount    int           // how often the whole node was restarted
 }
 
 // incomingBatch is a batch that waits for the publisher thread.
 type incomingBatch struct {
-	batch *submitted
-	fault BatchFault
-	at    time.Time
+	batch     *submittedBatch
+	fault     BatchFault
+	publishAt time.Time
 }
 
 // pooledBatch is a batch in the pending pool.
 type pooledBatch struct {
-	batch     *submitted
+	batch     *submittedBatch
 	fault     BatchFault
-	runs      int
+	runCount  int
 	notBefore time.Time
 }
 
 // notYetPending is a batch in the pool that is not PENDING yet.
 type notYetPending struct {
-	id batch.ID
-	at time.Time
+	id        batch.ID
+	pendingAt time.Time
 }
 
 // statusWait is a waiting status query. It ends when none of its batches is pending.
 type statusWait struct {
-	ids   []batch.ID
-	until time.Time
-	done  bool
-	lost  bool // true if the validator was killed during the wait
+	ids    []batch.ID
+	until  time.Time
+	isDone bool
+	isLost bool // true if the validator was killed during the wait
 }
 
 func newValidator(now time.Time, o *Options) *validator {
-	v := &validator{o: o, start: now, clock: now, chain: newChain(now), journal: &journal{lastWord: map[batch.ID]string{}}, accepted: map[batch.ID]int{}, noGenesis: o.NoGenesis}
+	v := &validator{options: o, startedAt: now, lastTime: now, chain: newChain(now), journal: &journal{lastWord: map[batch.ID]string{}}, acceptCount: map[batch.ID]int{}, lacksGenesis: o.NoGenesis}
 	v.crash(now)
 	return v
 }
 
 // crash leaves only the chain, and the requests that have not arrived yet.
 func (v *validator) crash(now time.Time) {
-	v.completer = newCompleter(now, v.chain, v.o)
-	v.tracker = newTracker(now, v.chain, v.o.InvalidTime)
-	v.incoming, v.notYetPending, v.pool, v.failed = nil, nil, nil, nil
+	v.completer = newCompleter(now, v.chain, v.options)
+	v.tracker = newTracker(now, v.chain, v.options.InvalidTime)
+	v.incomingBatches, v.notYetPending, v.pool, v.failedBatches = nil, nil, nil, nil
 	v.inPool = map[batch.ID]struct{}{}
-	v.limit = newPoolLimit(v.o.PoolLimit)
-	v.waits, v.backlog, v.heldPosts = nil, nil, nil
-	v.halted = false
+	v.limit = newPoolLimit(v.options.PoolLimit)
+	v.waits, v.waitingRequests, v.heldPosts = nil, nil, nil
+	v.hasHalted = false
 }
 
 // advance does everything that was due until now.
@@ -96,12 +96,12 @@ func (v *validator) advance(now time.Time) {
 		if !ok || at.After(now) {
 			break
 		}
-		v.clock = at
+		v.lastTime = at
 		v.step(at)
 		v.freeThreads(at)
 	}
-	if now.After(v.clock) {
-		v.clock = now
+	if now.After(v.lastTime) {
+		v.lastTime = now
 	}
 }
 
@@ -113,52 +113,52 @@ func (v *validator) nextTime() (at time.Time, ok bool) {
 		}
 	}
 	if len(v.latePosts) > 0 {
-		sooner(v.latePosts[0].at)
+		sooner(v.latePosts[0].arrivesAt)
 	}
-	if len(v.incoming) > 0 {
-		sooner(v.incoming[0].at)
+	if len(v.incomingBatches) > 0 {
+		sooner(v.incomingBatches[0].publishAt)
 	}
 	for _, w := range v.waits {
 		sooner(w.until)
 	}
-	if v.down && !v.startAt.IsZero() {
-		sooner(v.startAt)
+	if v.isDown && !v.upAgainAt.IsZero() {
+		sooner(v.upAgainAt)
 	}
 	if len(v.notYetPending) > 0 {
-		sooner(v.notYetPending[0].at)
+		sooner(v.notYetPending[0].pendingAt)
 	}
 	if v.hasBatchesToRun() {
-		sooner(v.blockAt)
+		sooner(v.nextBlockAt)
 	}
 	return at, ok
 }
 
 // hasBatchesToRun reports whether a block may be made of the batches in the pool.
 func (v *validator) hasBatchesToRun() bool {
-	return len(v.pool) > 0 && !v.noGenesis && !v.halted && !v.down
+	return len(v.pool) > 0 && !v.lacksGenesis && !v.hasHalted && !v.isDown
 }
 
 // setBlockTime sets the time of the next block: at a multiple of BlockInterval after the start.
 func (v *validator) setBlockTime(now time.Time) {
-	n := int64(now.Sub(v.start)/v.o.BlockInterval) + 1
-	v.blockAt = v.start.Add(time.Duration(n) * v.o.BlockInterval)
+	n := int64(now.Sub(v.startedAt)/v.options.BlockInterval) + 1
+	v.nextBlockAt = v.startedAt.Add(time.Duration(n) * v.options.BlockInterval)
 }
 
 // step does one thing that is due. Arrivals come before publications, and publications before a
 // block.
 func (v *validator) step(now time.Time) {
 	switch {
-	case len(v.latePosts) > 0 && !v.latePosts[0].at.After(now):
+	case len(v.latePosts) > 0 && !v.latePosts[0].arrivesAt.After(now):
 		l := heap.Pop(&v.latePosts).(lateArrival)
-		l.run(now)
-	case len(v.incoming) > 0 && !v.incoming[0].at.After(now):
-		in := v.incoming[0]
-		v.incoming = v.incoming[1:]
+		l.accept(now)
+	case len(v.incomingBatches) > 0 && !v.incomingBatches[0].publishAt.After(now):
+		in := v.incomingBatches[0]
+		v.incomingBatches = v.incomingBatches[1:]
 		v.publish(now, in.batch, in.fault)
 	case v.expireWaits(now):
-	case v.down && !v.startAt.IsZero() && !v.startAt.After(now):
+	case v.isDown && !v.upAgainAt.IsZero() && !v.upAgainAt.After(now):
 		v.finishStart(now)
-	case len(v.notYetPending) > 0 && !v.notYetPending[0].at.After(now):
+	case len(v.notYetPending) > 0 && !v.notYetPending[0].pendingAt.After(now):
 		if id := v.notYetPending[0].id; v.isWaiting(id) {
 			v.tracker.pending[id] = struct{}{}
 		}
@@ -174,7 +174,7 @@ func (v *validator) step(now time.Time) {
 func (v *validator) isFull() bool { return len(v.pool) >= v.limit.get() }
 
 // accept accepts a verified list. From here on its batches are independent.
-func (v *validator) accept(now time.Time, bs []*submitted) {
+func (v *validator) accept(now time.Time, bs []*submittedBatch) {
 	for _, b := range bs {
 		if v.completer.wasAccepted(now, b.id) {
 			v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "remembered"})
@@ -190,28 +190,28 @@ func (v *validator) accept(now time.Time, bs []*submitted) {
 	}
 }
 
-func (v *validator) enqueue(now time.Time, b *submitted) {
-	v.accepted[b.id]++
-	v.journal.add(Entry{Time: now, Kind: Accepted, Batches: []batch.ID{b.id}, Try: v.accepted[b.id]})
-	f := v.o.Faults.drawBatch(b.id, v.accepted[b.id])
+func (v *validator) enqueue(now time.Time, b *submittedBatch) {
+	v.acceptCount[b.id]++
+	v.journal.add(Entry{Time: now, Kind: Accepted, Batches: []batch.ID{b.id}, Try: v.acceptCount[b.id]})
+	f := v.options.Faults.drawBatch(b.id, v.acceptCount[b.id])
 	if f.Lose {
 		v.drop(now, b, "lost by a fault")
 		return
 	}
 	// The publisher is one thread, so a later batch is not published earlier.
-	at := now.Add(v.o.PublishDelay + f.PublishDelay)
-	if n := len(v.incoming); n > 0 && v.incoming[n-1].at.After(at) {
-		at = v.incoming[n-1].at
+	at := now.Add(v.options.PublishDelay + f.PublishDelay)
+	if n := len(v.incomingBatches); n > 0 && v.incomingBatches[n-1].publishAt.After(at) {
+		at = v.incomingBatches[n-1].publishAt
 	}
-	if len(v.incoming) == 0 && !at.After(now) {
+	if len(v.incomingBatches) == 0 && !at.After(now) {
 		v.publish(now, b, f)
 		return
 	}
-	v.incoming = append(v.incoming, incomingBatch{batch: b, fault: f, at: at})
+	v.incomingBatches = append(v.incomingBatches, incomingBatch{batch: b, fault: f, publishAt: at})
 }
 
 // publish does the publisher thread's work for a batch, which is in the pool afterwards.
-func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
+func (v *validator) publish(now time.Time, b *submittedBatch, f BatchFault) {
 	if _, done := v.chain.batches[b.id]; done {
 		v.journal.add(Entry{Time: now, Kind: Ignored, Batches: []batch.ID{b.id}, Word: "committed"})
 		return
@@ -228,8 +228,8 @@ func (v *validator) publish(now time.Time, b *submitted, f BatchFault) {
 	v.journal.add(Entry{Time: now, Kind: Published, Batches: []batch.ID{b.id}})
 	if late := v.pendingDelay(b); late > 0 {
 		v.tracker.noteTransactions(now, b)
-		u := notYetPending{id: b.id, at: now.Add(late)}
-		i, _ := slices.BinarySearchFunc(v.notYetPending, u, func(a, b notYetPending) int { return a.at.Compare(b.at) })
+		u := notYetPending{id: b.id, pendingAt: now.Add(late)}
+		i, _ := slices.BinarySearchFunc(v.notYetPending, u, func(a, b notYetPending) int { return a.pendingAt.Compare(b.pendingAt) })
 		v.notYetPending = slices.Insert(v.notYetPending, i, u)
 		return
 	}
@@ -242,18 +242,18 @@ const busyPoolLen = 10
 // pendingDelay returns how much later than its entry into the pool a batch is PENDING. A real
 // node under load, with a block a second, answered UNKNOWN for up to 933 ms in 3 cases of 20;
 // an idle one did so in none of 20.
-func (v *validator) pendingDelay(b *submitted) time.Duration {
+func (v *validator) pendingDelay(b *submittedBatch) time.Duration {
 	if len(v.pool) < busyPoolLen {
 		return 0
 	}
-	d := simnode.Draw{Subject: string(b.id), Try: v.accepted[b.id], Salt: "notice"}
-	if v.o.Faults != nil {
-		d.Seed = v.o.Faults.Seed
+	d := simnode.Draw{Subject: string(b.id), Try: v.acceptCount[b.id], Salt: "notice"}
+	if v.options.Faults != nil {
+		d.Seed = v.options.Faults.Seed
 	}
 	if d.Float("late") >= 3.0/20 {
 		return 0
 	}
-	return d.UpTo("how long", v.o.BlockInterval)
+	return d.UpTo("how long", v.options.BlockInterval)
 }
 
 // isWaiting reports whether a batch is in the pool and has no outcome yet.
@@ -263,7 +263,7 @@ func (v *validator) isWaiting(id batch.ID) bool {
 	return there && !bad
 }
 
-func (v *validator) drop(now time.Time, b *submitted, why string) {
+func (v *validator) drop(now time.Time, b *submittedBatch, why string) {
 	v.journal.add(Entry{Time: now, Kind: Dropped, Batches: []batch.ID{b.id}, Word: why})
 }
 
@@ -272,40 +272,40 @@ func (v *validator) drop(now time.Time, b *submitted, why string) {
 // it took a single one: with one batch per block a real node's limit shrank from 300 to 10 and
 // stayed there until a restart.
 type poolLimit struct {
-	fixed, sum, samples int
+	fixedLimit, sum, sampleCount int
 }
 
-func newPoolLimit(fixed int) poolLimit { return poolLimit{fixed: fixed, sum: 30, samples: 1} }
+func newPoolLimit(fixed int) poolLimit { return poolLimit{fixedLimit: fixed, sum: 30, sampleCount: 1} }
 
 func (l *poolLimit) get() int {
-	if l.fixed > 0 {
-		return l.fixed
+	if l.fixedLimit > 0 {
+		return l.fixedLimit
 	}
-	return 10 * (l.sum / l.samples)
+	return 10 * (l.sum / l.sampleCount)
 }
 
 func (l *poolLimit) update(length, consumed int) {
-	if avg := l.sum / l.samples; consumed == 1 || consumed > 0 && (length-consumed > avg || consumed > avg) {
+	if avg := l.sum / l.sampleCount; consumed == 1 || consumed > 0 && (length-consumed > avg || consumed > avg) {
 		l.sum += consumed
-		l.samples++
+		l.sampleCount++
 	}
 }
 
 // lateArrival is a POST that reaches the validator after its connection has ended.
 type lateArrival struct {
-	at  time.Time
-	seq int
-	run func(now time.Time)
+	arrivesAt time.Time
+	seq       int
+	accept    func(now time.Time)
 }
 
 type lateQueue []lateArrival
 
 func (q lateQueue) Len() int { return len(q) }
 func (q lateQueue) Less(i, j int) bool {
-	if q[i].at.Equal(q[j].at) {
+	if q[i].arrivesAt.Equal(q[j].arrivesAt) {
 		return q[i].seq < q[j].seq
 	}
-	return q[i].at.Before(q[j].at)
+	return q[i].arrivesAt.Before(q[j].arrivesAt)
 }
 func (q lateQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 

@@ -25,8 +25,8 @@ var (
 	errRefused = errors.New("sawtoothtest: batches refused")
 )
 
-// submitted is a batch as it was posted, with its headers decoded.
-type submitted struct {
+// submittedBatch is a batch as it was posted, with its headers decoded.
+type submittedBatch struct {
 	id     batch.ID
 	raw    *pb.Batch
 	header *pb.BatchHeader
@@ -41,10 +41,10 @@ type submittedTx struct {
 
 // decode reads the headers in the list. Bytes that it cannot read make the real permission handler
 // raise an exception, before the test for back pressure.
-func decode(list *pb.BatchList) ([]*submitted, error) {
-	out := make([]*submitted, 0, len(list.GetBatches()))
+func decode(list *pb.BatchList) ([]*submittedBatch, error) {
+	out := make([]*submittedBatch, 0, len(list.GetBatches()))
 	for _, raw := range list.GetBatches() {
-		b := &submitted{id: batch.ID(raw.GetHeaderSignature()), raw: raw, header: &pb.BatchHeader{}}
+		b := &submittedBatch{id: batch.ID(raw.GetHeaderSignature()), raw: raw, header: &pb.BatchHeader{}}
 		if err := proto.Unmarshal(raw.GetHeader(), b.header); err != nil {
 			return nil, fmt.Errorf("%w: batch header: %w", errNoReply, err)
 		}
@@ -60,7 +60,7 @@ func decode(list *pb.BatchList) ([]*submitted, error) {
 	return out, nil
 }
 
-func allPermitted(bs []*submitted, may func(string) bool) bool {
+func areSignersPermitted(bs []*submittedBatch, may func(string) bool) bool {
 	if may == nil {
 		return true
 	}
@@ -77,10 +77,10 @@ func allPermitted(bs []*submitted, may func(string) bool) bool {
 	return true
 }
 
-// verify checks all signatures, then the structure of all batches
+// verifyBatches checks all signatures, then the structure of all batches
 // (docs/ledgers/sawtooth.md#messages, docs/ledgers/sawtooth.md#signatures). The first failure
 // decides for the whole list.
-func verify(bs []*submitted, skipSignatures bool) error {
+func verifyBatches(bs []*submittedBatch, skipSignatures bool) error {
 	if !skipSignatures {
 		for _, b := range bs {
 			if err := verifySignatures(b); err != nil {
@@ -96,7 +96,7 @@ func verify(bs []*submitted, skipSignatures bool) error {
 	return nil
 }
 
-func verifySignatures(b *submitted) error {
+func verifySignatures(b *submittedBatch) error {
 	if err := verifySignature(b.header.GetSignerPublicKey(), b.raw.GetHeaderSignature(), b.raw.GetHeader()); err != nil {
 		return fmt.Errorf("batch: %w", err)
 	}
@@ -155,7 +155,7 @@ func lenientHex(s string) ([]byte, error) {
 	return hex.DecodeString(s)
 }
 
-func verifyStructure(b *submitted) error {
+func verifyStructure(b *submittedBatch) error {
 	ids := b.header.GetTransactionIds()
 	if len(ids) != len(b.txs) {
 		return fmt.Errorf("%w: transaction count", errRefused)
