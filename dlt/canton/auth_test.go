@@ -21,7 +21,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-func TestTokens(t *testing.T) {
+func TestATokenIsSentWithEachRequest(t *testing.T) {
 	users := map[string]cantontest.User{
 		"old": {ID: "app", ActAs: []string{"Alice"}, TokenExpired: true},
 		"new": {ID: "app", ActAs: []string{"Alice"}},
@@ -29,31 +29,31 @@ func TestTokens(t *testing.T) {
 	var token atomic.Value
 	token.Store("old")
 	asked := atomic.Int64{}
-	r := newRig(t, &cantontest.Options{Users: users}, &canton.Options{Token: func(context.Context) (string, error) {
+	r := newTestClient(t, &cantontest.Options{Users: users}, &canton.Options{Token: func(context.Context) (string, error) {
 		asked.Add(1)
 		return token.Load().(string), nil
 	}})
 	b := transfer("b")
-	_, err := r.c.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
+	_, err := r.client.Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	err = r.submit(attempt(b, 1, nil))
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "401: %v", err)
-	_, err = r.ask(attempt(b, 1, nil))
+	_, err = r.askStatus(attempt(b, 1, nil))
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	require.EqualValues(t, 3, asked.Load(), "it is asked before every request")
 
 	token.Store("new") // the token source now returns another token
 	a := attempt(b, 1, r.prepare(b))
 	require.NoError(t, r.submit(a))
-	r.becomes(a, batch.ReportedCommitted)
+	r.waitForStatus(a, batch.ReportedCommitted)
 
 	other := transfer("other")
 	other.Service = "Carol"
 	err = r.submit(attempt(other, 1, nil))
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "403: %v", err)
-	_, err = r.ask(attempt(other, 1, []byte(`{"offset":10}`)))
+	_, err = r.askStatus(attempt(other, 1, []byte(`{"offset":10}`)))
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
-	assert.Zero(t, r.p.Count(cantontest.Accepted, "other"))
+	assert.Zero(t, r.participant.Count(cantontest.Accepted, "other"))
 }
 
 func TestTokenSource(t *testing.T) {
@@ -70,10 +70,10 @@ func TestTokenSource(t *testing.T) {
 		"a token nobody needs": {"hunter2", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil, &canton.Options{UserID: "app", Token: func(context.Context) (string, error) { return c.token, c.err }})
+			r := newTestClient(t, nil, &canton.Options{UserID: "app", Token: func(context.Context) (string, error) { return c.token, c.err }})
 			err := r.submit(attempt(transfer("b"), 1, nil))
 			assert.Equal(t, c.want, dlt.Kind(err), "%v", err)
-			events := r.c.Events(t.Context(), []batch.ServiceID{"Alice"}, func(dlt.Event) error { return errEnough })
+			events := r.client.Events(t.Context(), []batch.ServiceID{"Alice"}, func(dlt.Event) error { return errStopStream })
 			for _, err := range []error{err, events} {
 				if c.want == "" || err == nil {
 					continue
@@ -82,7 +82,7 @@ func TestTokenSource(t *testing.T) {
 				if c.err != nil {
 					assert.ErrorIs(t, err, secret, "whoever wants the cause finds it")
 				}
-				assert.Zero(t, r.p.Count(cantontest.Posted, "b"), "nothing was sent")
+				assert.Zero(t, r.participant.Count(cantontest.Posted, "b"), "nothing was sent")
 			}
 		})
 	}
@@ -92,13 +92,13 @@ func TestTokenSource(t *testing.T) {
 // sent.
 func TestErrorOfATokenSourceIsNoDoubt(t *testing.T) {
 	for _, kind := range []error{dlt.ErrDoubt, dlt.ErrRejected, dlt.ErrBusy, errors.Join(dlt.ErrMisconfigured, dlt.ErrBusy)} {
-		r := newRig(t, nil, &canton.Options{UserID: "app", Token: func(context.Context) (string, error) { return "", kind }})
+		r := newTestClient(t, nil, &canton.Options{UserID: "app", Token: func(context.Context) (string, error) { return "", kind }})
 		err := r.submit(attempt(transfer("b"), 1, nil))
 		assert.Contains(t, []batch.ErrorKind{batch.KindUnavailable, batch.KindMisconfigured}, dlt.Kind(err), "%v", err)
 	}
 }
 
-var errEnough = errors.New("enough")
+var errStopStream = errors.New("enough")
 
 // A token never shows in an error, whatever an answer contains.
 func TestTokensNeverShow(t *testing.T) {
@@ -165,11 +165,11 @@ func TestNewRefuses(t *testing.T) {
 // address.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		var elsewhere atomic.Int64
+		var redirectedCount atomic.Int64
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			if r.URL.Path == "/elsewhere" {
-				elsewhere.Add(1)
+				redirectedCount.Add(1)
 				_, _ = io.WriteString(w, `{"offset":1}`)
 				return
 			}
@@ -183,7 +183,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		require.Error(t, c.Submit(t.Context(), attempt(transfer("b"), 1, nil)))
 		_, err = c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{{Key: transfer("b").Key(), Prepared: []byte(`{"offset":0}`)}})
 		require.Error(t, err)
-		assert.Zero(t, elsewhere.Load(), "%d", status)
+		assert.Zero(t, redirectedCount.Load(), "%d", status)
 		c.CloseIdleConnections()
 		s.Close()
 	}

@@ -29,20 +29,20 @@ func TestCheck(t *testing.T) {
 		"two documents":           func(b *batch.Batch) { b.Payload = []byte(goodCommands + goodCommands) },
 		"no commands":             func(b *batch.Batch) { b.Payload = []byte(`{}`) },
 		"empty commands":          func(b *batch.Batch) { b.Payload = []byte(`{"commands":[]}`) },
-		"a command id of its own": func(b *batch.Batch) { b.Payload = with(`"commandId":"secret"`) },
-		"a user of its own":       func(b *batch.Batch) { b.Payload = with(`"userId":"secret"`) },
-		"parties of its own":      func(b *batch.Batch) { b.Payload = with(`"actAs":["secret"]`) },
-		"a submission id":         func(b *batch.Batch) { b.Payload = with(`"submissionId":"secret"`) },
-		"a period of its own":     func(b *batch.Batch) { b.Payload = with(`"deduplicationPeriod":{"Empty":{}}`) },
-		"a field that is unknown": func(b *batch.Batch) { b.Payload = with(`"secret":1`) },
-		"another case":            func(b *batch.Batch) { b.Payload = with(`"CommandId":"secret"`) },
+		"a command id of its own": func(b *batch.Batch) { b.Payload = withField(`"commandId":"secret"`) },
+		"a user of its own":       func(b *batch.Batch) { b.Payload = withField(`"userId":"secret"`) },
+		"parties of its own":      func(b *batch.Batch) { b.Payload = withField(`"actAs":["secret"]`) },
+		"a submission id":         func(b *batch.Batch) { b.Payload = withField(`"submissionId":"secret"`) },
+		"a period of its own":     func(b *batch.Batch) { b.Payload = withField(`"deduplicationPeriod":{"Empty":{}}`) },
+		"a field that is unknown": func(b *batch.Batch) { b.Payload = withField(`"secret":1`) },
+		"another case":            func(b *batch.Batch) { b.Payload = withField(`"CommandId":"secret"`) },
 		"a command of no kind":    func(b *batch.Batch) { b.Payload = []byte(`{"commands":[{}]}`) },
 		"null for a command":      func(b *batch.Batch) { b.Payload = []byte(`{"commands":[null]}`) },
 		"an unknown kind":         func(b *batch.Batch) { b.Payload = []byte(`{"commands":[{"SecretCommand":{}}]}`) },
 		"two kinds":               func(b *batch.Batch) { b.Payload = []byte(`{"commands":[{"CreateCommand":{},"ExerciseCommand":{}}]}`) },
 		"a field is missing":      func(b *batch.Batch) { b.Payload = []byte(`{"commands":[{"CreateCommand":{"templateId":"secret"}}]}`) },
 		"a kind that is null":     func(b *batch.Batch) { b.Payload = []byte(`{"commands":[{"CreateCommand":null}]}`) },
-		"too large":               func(b *batch.Batch) { b.Payload = with(`"workflowId":"` + strings.Repeat("secret", 400) + `"`) },
+		"too large":               func(b *batch.Batch) { b.Payload = withField(`"workflowId":"` + strings.Repeat("secret", 400) + `"`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := good
@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func with(field string) []byte {
+func withField(field string) []byte {
 	return []byte(strings.TrimSuffix(goodCommands, "}") + "," + field + "}")
 }
 
@@ -70,11 +70,11 @@ func TestTracesAreBounded(t *testing.T) {
 	for n := range 3 * maxTraces {
 		x.update(key(n), func(t *batchTrace) { t.wasRead, t.readUpTo = true, int64(n) })
 	}
-	assert.LessOrEqual(t, len(x.new)+len(x.old), 2*maxTraces)
+	assert.LessOrEqual(t, len(x.newHalf)+len(x.oldHalf), 2*maxTraces)
 	assert.EqualValues(t, 3*maxTraces-1, x.get(key(3*maxTraces-1)).readUpTo)
 	assert.EqualValues(t, 2*maxTraces, x.get(key(2*maxTraces)).readUpTo)
 	assert.False(t, x.get(key(0)).wasRead)
-	x.update(key(2*maxTraces-1), func(t *batchTrace) { t.duplicate = true })
+	x.update(key(2*maxTraces-1), func(t *batchTrace) { t.isDuplicate = true })
 	x.forget(key(3*maxTraces - 1))
 	assert.Zero(t, x.get(key(3*maxTraces-1)))
 }

@@ -25,11 +25,11 @@ func submitKind(status int, e envelope) error {
 		return nil // the command has taken effect, as its completion shows
 	case meansTransient:
 		return dlt.ErrBusy
-	case meansWaits:
+	case meansNotYet:
 		return dlt.ErrNotYet
 	case meansRefused:
 		return dlt.ErrRejected
-	case meansSetup:
+	case meansMisconfigured:
 		return dlt.ErrMisconfigured
 	}
 	// meansInFlight is doubt, too: the command's outcome depends on the attempt in flight.
@@ -41,7 +41,7 @@ func readKind(status int, e envelope) error {
 	switch e.meaningOf(status) {
 	case meansTransient:
 		return dlt.ErrBusy
-	case meansRefused, meansWaits, meansSetup:
+	case meansRefused, meansNotYet, meansMisconfigured:
 		return dlt.ErrMisconfigured // repeating the query would not help
 	}
 	return dlt.ErrDoubt
@@ -59,14 +59,14 @@ func (e envelope) meaningOf(status int) meaning {
 		return m
 	}
 	if wire.Refuses(status) {
-		return meansSetup
+		return meansMisconfigured
 	}
 	return meansUnclear
 }
 
 // reportedState returns the reported status for the failure of a completion; 0 if only an operator
 // can find the outcome. A failure that is not definite makes no batch final.
-func (f failure) reportedState() batch.Reported {
+func (f participantError) reportedState() batch.Reported {
 	switch m := f.meaning(); m {
 	case meansDuplicate:
 		return batch.ReportedCommitted

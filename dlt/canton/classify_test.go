@@ -16,12 +16,12 @@ import (
 // Unknown ids have the meaning of their category in the table of docs/ledgers/canton.md#errors.
 func TestCategories(t *testing.T) {
 	for _, c := range []struct {
-		name           string
-		category, grpc int
-		http           int
-		post           batch.ErrorKind
-		completion     batch.Reported
-		read           batch.ErrorKind
+		name               string
+		category, grpcCode int
+		httpStatus         int
+		wantOfPost         batch.ErrorKind
+		wantOfCompletion   batch.Reported
+		wantOfQuery        batch.ErrorKind
 	}{
 		{"TransientServerFailure", 1, 14, 503, batch.KindDoubt, batch.ReportedUnknown, batch.KindDoubt},
 		{"ContentionOnSharedResources", 2, 10, 409, batch.KindBusy, batch.ReportedFailed, batch.KindBusy},
@@ -55,16 +55,16 @@ func TestCategories(t *testing.T) {
 		{"legacy UNIMPLEMENTED", -1, 12, 501, batch.KindMisconfigured, batch.ReportedUnknown, batch.KindMisconfigured},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			body := fmt.Appendf(nil, `{"code":"NEVER_HEARD_OF","cause":"why","context":{"category":"%d"},"errorCategory":%d,"grpcCodeValue":%d,"retryInfo":null}`, c.category, c.category, c.grpc)
+			body := fmt.Appendf(nil, `{"code":"NEVER_HEARD_OF","cause":"why","context":{"category":"%d"},"errorCategory":%d,"grpcCodeValue":%d,"retryInfo":null}`, c.category, c.category, c.grpcCode)
 			e := parseEnvelope("application/json", body)
 			assert.True(t, e.isParticipants)
-			assert.Equal(t, c.post, kindOf(submitKind(c.http, e)))
-			assert.Equal(t, c.read, kindOf(readKind(c.http, e)))
-			assert.Equal(t, c.completion, e.failure.reportedState())
+			assert.Equal(t, c.wantOfPost, kindOf(submitKind(c.httpStatus, e)))
+			assert.Equal(t, c.wantOfQuery, kindOf(readKind(c.httpStatus, e)))
+			assert.Equal(t, c.wantOfCompletion, e.participantError.reportedState())
 
 			// If there is an error object, the HTTP status does not matter.
 			for _, other := range []int{400, 401, 404, 409, 413, 429, 500, 503} {
-				assert.Equal(t, c.post, kindOf(submitKind(other, e)), "with HTTP %d", other)
+				assert.Equal(t, c.wantOfPost, kindOf(submitKind(other, e)), "with HTTP %d", other)
 			}
 		})
 	}
@@ -73,7 +73,7 @@ func TestCategories(t *testing.T) {
 func kindOf(err error) batch.ErrorKind { return dlt.Kind(err) }
 
 // Redacted errors have the id NA, no context, and still a category.
-func TestRedacted(t *testing.T) {
+func TestRedactedErrors(t *testing.T) {
 	for category, want := range map[int]batch.ErrorKind{
 		4: batch.KindDoubt, 5: batch.KindRejected, 6: batch.KindMisconfigured, 7: batch.KindMisconfigured, 14: batch.KindMisconfigured,
 		10: batch.KindDoubt, // may have been a duplicate
@@ -90,8 +90,8 @@ func TestPlainAnswers(t *testing.T) {
 		status      int
 		contentType string
 		body        string
-		post        batch.ErrorKind
-		read        batch.ErrorKind
+		wantOfPost  batch.ErrorKind
+		wantOfQuery batch.ErrorKind
 	}{
 		{"accepted", 200, "application/json", "{}", "", batch.KindDoubt},
 		{"accepted, and the body is lost", 200, "", "", "", batch.KindDoubt},
@@ -119,8 +119,8 @@ func TestPlainAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := parseEnvelope(c.contentType, []byte(c.body))
-			assert.Equal(t, c.post, kindOf(submitKind(c.status, e)))
-			assert.Equal(t, c.read, kindOf(readKind(c.status, e)))
+			assert.Equal(t, c.wantOfPost, kindOf(submitKind(c.status, e)))
+			assert.Equal(t, c.wantOfQuery, kindOf(readKind(c.status, e)))
 		})
 	}
 }
@@ -130,7 +130,7 @@ func TestListOverflowIsNoWordAboutACommand(t *testing.T) {
 	assert.Equal(t, batch.KindDoubt, kindOf(submitKind(http.StatusRequestEntityTooLarge, e)))
 }
 
-func TestScalaDurations(t *testing.T) {
+func TestParseScalaDuration(t *testing.T) {
 	for s, want := range map[string]time.Duration{
 		"1 second": time.Second, "10 seconds": 10 * time.Second, "500 milliseconds": 500 * time.Millisecond, "1 minute": time.Minute,
 		"3 nanoseconds": 3, "7 microseconds": 7 * time.Microsecond, "1 hour": time.Hour, "2 hours": time.Hour, "1 day": time.Hour,
@@ -171,7 +171,7 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-func TestElements(t *testing.T) {
+func TestParseElement(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`{"completionResponse":{"Empty":{}}}`:                                                              true,
 		`{"completionResponse":{"OffsetCheckpoint":{"value":{"offset":0}}}}`:                               true,
@@ -196,11 +196,11 @@ func TestElements(t *testing.T) {
 	}
 }
 
-func TestConcerns(t *testing.T) {
+func TestCompletionsOfThisClient(t *testing.T) {
 	for _, c := range []struct {
-		user    string
-		actAs   []string
-		concern bool
+		user  string
+		actAs []string
+		isOwn bool
 	}{
 		{"app", []string{"Alice"}, true},
 		{"app", []string{"Alice", "Alice"}, true}, // the parties are a set
@@ -210,16 +210,16 @@ func TestConcerns(t *testing.T) {
 		{"app", []string{"Alice", "Bob"}, false}, // a different change id
 		{"app", []string{"Bob"}, false},
 	} {
-		assert.Equal(t, c.concern, (&completion{UserID: c.user, ActAs: c.actAs}).isOf("app", "Alice"), "%+v", c)
+		assert.Equal(t, c.isOwn, (&completion{UserID: c.user, ActAs: c.actAs}).isOf("app", "Alice"), "%+v", c)
 	}
 }
 
 func TestSubmissionIDs(t *testing.T) {
-	assert.Equal(t, 12, attemptOf("b#1", submissionID("b#1", 12)))
+	assert.Equal(t, 12, attemptOf("b#1", submissionIDOf("b#1", 12)))
 	for _, s := range []string{"", "b", "b#", "b#0", "b#-1", "b#01", "b#+1", "b#1 ", "c#1", "b#1#1", "b#99999999999999999999", "b#x"} {
 		assert.Zero(t, attemptOf("b", s), "%q", s)
 	}
-	assert.LessOrEqual(t, len(submissionID(batch.ID(make([]byte, maxID)), 1<<62)), maxLedgerString)
+	assert.LessOrEqual(t, len(submissionIDOf(batch.ID(make([]byte, maxID)), 1<<62)), maxLedgerString)
 }
 
 // The client sets its own fields at the top level, whatever the payload says, and leaves the

@@ -29,8 +29,8 @@ type Client struct {
 	endpoint     endpoint
 	header       http.Header
 
-	user                string
-	token               func(context.Context) (string, error)
+	userID              string
+	tokenSource         func(context.Context) (string, error)
 	deduplicationPeriod time.Duration
 	lookBack            int64
 	idleWait            time.Duration
@@ -79,7 +79,7 @@ func New(url string, o *Options) (*Client, error) {
 			Prepares:      true,
 		},
 		http: hc, ownTransport: wire.IsOwnTransport(c.Client), endpoint: at, header: c.Header,
-		user: c.UserID, token: c.Token, deduplicationPeriod: c.DeduplicationPeriod,
+		userID: c.UserID, tokenSource: c.Token, deduplicationPeriod: c.DeduplicationPeriod,
 		lookBack: c.LookBack, idleWait: c.IdleWait, decidedWithin: c.DecidedWithin, streamSilence: c.StreamSilence,
 		maxBody: c.MaxBody, maxResponse: c.MaxResponse,
 	}

@@ -21,8 +21,8 @@ var payloadFields = map[string]bool{
 	"packageIdSelectionPreference": true, "prefetchContractKeys": true, "tapsMaxPasses": true,
 }
 
-// variants are the kinds of commands, and the fields that each must have.
-var variants = map[string][]string{
+// commandKinds are the kinds of commands, and the fields that each must have.
+var commandKinds = map[string][]string{
 	"CreateCommand":            {"templateId", "createArguments"},
 	"ExerciseCommand":          {"templateId", "contractId", "choice", "choiceArgument"},
 	"CreateAndExerciseCommand": {"templateId", "createArguments", "choice", "choiceArgument"},
@@ -80,7 +80,7 @@ func parsePayload(key batch.Key, payload []byte) (map[string]json.RawMessage, er
 			return refuse(at, "", "an object with one key, the kind of command")
 		}
 		for kind, body := range command {
-			must, known := variants[kind]
+			must, known := commandKinds[kind]
 			if !known {
 				return refuse(at, "", "CreateCommand, ExerciseCommand, CreateAndExerciseCommand or ExerciseByKeyCommand")
 			}
@@ -110,10 +110,10 @@ func (c *Client) submission(a batch.Attempt) ([]byte, error) {
 	}
 	add("commandId", a.ID)
 	add("actAs", []batch.ServiceID{a.Service})
-	add("submissionId", submissionID(a.ID, a.Number))
+	add("submissionId", submissionIDOf(a.ID, a.Number))
 	add("deduplicationPeriod", deduplicationFor(c.deduplicationPeriod))
-	if c.user != "" {
-		add("userId", c.user)
+	if c.userID != "" {
+		add("userId", c.userID)
 	}
 	if err != nil {
 		return nil, err

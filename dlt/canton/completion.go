@@ -21,7 +21,7 @@ import (
 type element struct {
 	offset     int64 // 0 if the element has none
 	completion *completion
-	failure    *failure // failure of a stream; the stream's last element
+	failure    *participantError // failure of a stream; the stream's last element
 }
 
 // completion is the outcome of one submission.
@@ -118,14 +118,14 @@ func decodeElements(r io.Reader, most int64, each func(element)) (n int, err err
 	return n, errors.Join(err, odd, first)
 }
 
-// messageForm is Canton's own expression for splitting a rejection's message. Canton does not
+// messagePattern is Canton's own expression for splitting a rejection's message. Canton does not
 // promise this form, so it is used only if there are no details.
-var messageForm = regexp.MustCompile(`(?s)^([A-Z_]+)\((\d+),(.+?)\): (.*)$`)
+var messagePattern = regexp.MustCompile(`(?s)^([A-Z_]+)\((\d+),(.+?)\): (.*)$`)
 
 // failure returns the failure of a completion whose status is not 0.
-func (c *completion) failure() failure {
-	f := failure{grpc: c.Status.Code, message: c.Status.Message}
-	if m := messageForm.FindStringSubmatch(c.Status.Message); m != nil {
+func (c *completion) failure() participantError {
+	f := participantError{grpcCode: c.Status.Code, message: c.Status.Message}
+	if m := messagePattern.FindStringSubmatch(c.Status.Message); m != nil {
 		f.id, f.message = m[1], m[4]
 		f.category, _ = strconv.Atoi(m[2]) // 0 if the message has no number
 	}
@@ -242,16 +242,16 @@ func (c *completion) isOf(user, party string) bool {
 	return true
 }
 
-// verdict is the meaning of a completion.
-type verdict struct {
-	attempt  int            // 0 if the attempt is not this client's
-	reported batch.Reported // 0 if only an operator can find the outcome
-	certain  bool           // true if the attempt certainly had no effect
-	message  string
+// completionVerdict is the meaning of a completion.
+type completionVerdict struct {
+	attempt     int            // 0 if the attempt is not this client's
+	reported    batch.Reported // 0 if only an operator can find the outcome
+	hasNoEffect bool           // true if the attempt certainly had no effect
+	message     string
 }
 
-func (c *completion) verdict() verdict {
-	v := verdict{attempt: attemptOf(c.CommandID, c.SubmissionID)}
+func (c *completion) verdict() completionVerdict {
+	v := completionVerdict{attempt: attemptOf(c.CommandID, c.SubmissionID)}
 	if c.Status.Code == 0 {
 		v.reported = batch.ReportedCommitted
 		return v
@@ -266,8 +266,8 @@ func (c *completion) verdict() verdict {
 	switch f.meaning() {
 	case meansDuplicate:
 		v.attempt = 0 // the completion is about an earlier attempt than the refused one
-	case meansTransient, meansWaits, meansRefused, meansSetup:
-		v.certain = !f.isIndefinite()
+	case meansTransient, meansNotYet, meansRefused, meansMisconfigured:
+		v.hasNoEffect = !f.isIndefinite()
 	}
 	return v
 }

@@ -24,10 +24,10 @@ import (
 // With a gateway that wants its own key, and compresses every answer, the client works, and the
 // key shows in no error.
 func TestGatewayThatCompresses(t *testing.T) {
-	r := newRig(t, nil, nil)
-	at, err := url.Parse(r.p.URL())
+	r := newTestClient(t, nil, nil)
+	at, err := url.Parse(r.participant.URL())
 	require.NoError(t, err)
-	var zipped atomic.Int64
+	var zippedCount atomic.Int64
 	front := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(at) },
 		ModifyResponse: func(resp *http.Response) error {
@@ -42,7 +42,7 @@ func TestGatewayThatCompresses(t *testing.T) {
 			z := gzip.NewWriter(&b)
 			_, _ = z.Write(text)
 			_ = z.Close()
-			zipped.Add(1)
+			zippedCount.Add(1)
 			resp.Body, resp.ContentLength = io.NopCloser(&b), int64(b.Len())
 			resp.Header.Set("Content-Length", strconv.Itoa(b.Len()))
 			resp.Header.Set("Content-Encoding", "gzip")
@@ -63,13 +63,13 @@ func TestGatewayThatCompresses(t *testing.T) {
 		t.Cleanup(c.CloseIdleConnections)
 		return c
 	}
-	r.c = open("hunter2hunter2")
+	r.client = open("hunter2hunter2")
 	b := transfer("b")
 	a := attempt(b, 1, r.prepare(b))
 	require.NoError(t, r.submit(a))
-	r.becomes(a, batch.ReportedCommitted)
-	assert.Equal(t, 1, r.p.Count(cantontest.Accepted, "b"))
-	assert.GreaterOrEqual(t, zipped.Load(), int64(3))
+	r.waitForStatus(a, batch.ReportedCommitted)
+	assert.Equal(t, 1, r.participant.Count(cantontest.Accepted, "b"))
+	assert.GreaterOrEqual(t, zippedCount.Load(), int64(3))
 
 	_, err = open("wrongwrongwrong").Prepare(t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)

@@ -15,12 +15,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// failure is a participant's error, in an HTTP answer, a frame of a stream or a completion
-// (docs/ledgers/canton.md#errors).
-type failure struct {
+// participantError is a participant's error, in an HTTP answer, a frame of a stream or a
+// completion (docs/ledgers/canton.md#errors).
+type participantError struct {
 	id         string // such as DUPLICATE_COMMAND; "" or "NA" if not given
 	category   int    // 0 if not given; -1 for legacy errors
-	grpc       int    // 0 if not given
+	grpcCode   int    // 0 if not given
 	message    string
 	retryAfter time.Duration // 0 if not given
 	context    map[string]string
@@ -28,7 +28,7 @@ type failure struct {
 
 // envelope is the body of an error answer.
 type envelope struct {
-	failure
+	participantError
 	isParticipants bool // true if it is the participant's error object
 	isPlainText    bool // true for text/plain, as the participant's HTTP server sends it
 	// saysUndecodable is true if the answer says that the body cannot be decoded.
@@ -63,17 +63,17 @@ func parseEnvelope(contentType string, b []byte) envelope {
 		plain := media == "text/plain"
 		return envelope{isPlainText: plain, saysUndecodable: plain && bytes.HasPrefix(b, []byte(undecodablePrefix))}
 	}
-	return envelope{failure: f, isParticipants: true}
+	return envelope{participantError: f, isParticipants: true}
 }
 
 // parseFailure reads an error object. An error object has an id, and a category or a gRPC
 // code.
-func parseFailure(b []byte) (failure, bool) {
+func parseFailure(b []byte) (participantError, bool) {
 	var doc envelopeJSON
 	if json.Unmarshal(b, &doc) != nil || doc.Code == nil || (doc.Category == nil && doc.GRPC == nil) {
-		return failure{}, false
+		return participantError{}, false
 	}
-	f := failure{id: *doc.Code, message: doc.Cause, context: make(map[string]string, len(doc.Context))}
+	f := participantError{id: *doc.Code, message: doc.Cause, context: make(map[string]string, len(doc.Context))}
 	for k, v := range doc.Context {
 		if s, ok := v.(string); ok {
 			f.context[k] = s
@@ -83,7 +83,7 @@ func parseFailure(b []byte) (failure, bool) {
 		f.category = *doc.Category
 	}
 	if doc.GRPC != nil {
-		f.grpc = *doc.GRPC
+		f.grpcCode = *doc.GRPC
 	}
 	if doc.Retry != nil {
 		f.retryAfter = parseScalaDuration(*doc.Retry)
@@ -92,7 +92,7 @@ func parseFailure(b []byte) (failure, bool) {
 }
 
 // shownText returns the failure as a text that may be shown.
-func (f failure) shownText() string {
+func (f participantError) shownText() string {
 	if f.id == "" {
 		return f.message
 	}

@@ -18,9 +18,9 @@ import (
 // (docs/ledgers/canton.md#completions). The token is sent in the header, which takes precedence.
 const subprotocol = "daml.ws.auth"
 
-// refusalTime is how long the client waits for a refusal of a stream that a participant has
+// refusalTimeout is how long the client waits for a refusal of a stream that a participant has
 // opened: an error comes as the first frame.
-const refusalTime = 50 * time.Millisecond
+const refusalTimeout = 50 * time.Millisecond
 
 // Events implements [dlt.Ledger]: it opens the WebSocket stream of completions of one service, a
 // party, from the ledger's present end on. For a commit or rejection of this client's batches it
@@ -38,7 +38,7 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 }
 
 func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func(dlt.Event) error) error {
-	conn, token, err := c.open(ctx, service)
+	conn, token, err := c.openStream(ctx, service)
 	if err != nil {
 		return err
 	}
@@ -56,14 +56,14 @@ func (c *Client) stream(ctx context.Context, service batch.ServiceID, yield func
 		_ = conn.CloseNow()
 		<-read
 	}()
-	return c.follow(ctx, service, frames, token, yield)
+	return c.followFrames(ctx, service, frames, token, yield)
 }
 
 // handshakeTimeout limits the opening of a stream.
 const handshakeTimeout = 15 * time.Second
 
-// open opens the stream of a service's completions from the ledger's present end on.
-func (c *Client) open(ctx context.Context, service batch.ServiceID) (*websocket.Conn, requestSecrets, error) {
+// openStream opens the stream of a service's completions from the ledger's present end on.
+func (c *Client) openStream(ctx context.Context, service batch.ServiceID) (*websocket.Conn, requestSecrets, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	// The end is read before the stream is opened: the stream has all completions after it.
@@ -97,7 +97,7 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, requestSecrets, err
 	if err != nil {
 		return nil, requestSecrets{}, err
 	}
-	conn, resp, err := websocket.Dial(ctx, c.endpoint.completions, &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
+	conn, resp, err := websocket.Dial(ctx, c.endpoint.completionsURL, &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
 		HTTPClient: c.http, HTTPHeader: h, Subprotocols: []string{subprotocol},
 	})
 	switch {
@@ -107,7 +107,7 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, requestSecrets, err
 		return nil, requestSecrets{}, &dlt.Error{Op: opEvents, Kind: dlt.ErrUnavailable, Err: token.redactError(err)}
 	}
 	e := readEnvelope(resp.Header, resp.Body, func() {})
-	return nil, requestSecrets{}, refusal(opEvents, reply{resp, token}, e, readKind(resp.StatusCode, e))
+	return nil, requestSecrets{}, refusalError(opEvents, httpReply{resp, token}, e, readKind(resp.StatusCode, e))
 }
 
 type frame struct {
@@ -131,8 +131,8 @@ func readFrames(ctx context.Context, conn *websocket.Conn, frames chan<- frame) 
 	}
 }
 
-func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-chan frame, token requestSecrets, yield func(dlt.Event) error) error {
-	settled := time.NewTimer(refusalTime)
+func (c *Client) followFrames(ctx context.Context, service batch.ServiceID, frames <-chan frame, token requestSecrets, yield func(dlt.Event) error) error {
+	settled := time.NewTimer(refusalTimeout)
 	defer settled.Stop()
 	silence := time.NewTimer(c.streamSilence)
 	defer silence.Stop()
@@ -164,8 +164,8 @@ func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-c
 			}
 			if e.failure != nil {
 				return &dlt.Error{
-					Op: opEvents, Code: max(e.failure.grpc, 0), Message: token.redactText(e.failure.shownText()),
-					Kind: readKind(http.StatusInternalServerError, envelope{failure: *e.failure, isParticipants: true}),
+					Op: opEvents, Code: max(e.failure.grpcCode, 0), Message: token.redactText(e.failure.shownText()),
+					Kind: readKind(http.StatusInternalServerError, envelope{participantError: *e.failure, isParticipants: true}),
 				}
 			}
 			silence.Reset(c.streamSilence)
@@ -182,7 +182,7 @@ func (c *Client) follow(ctx context.Context, service batch.ServiceID, frames <-c
 // yieldOutcome yields the outcome in a completion, if it is about one of this client's batches.
 func (c *Client) yieldOutcome(service batch.ServiceID, e element, yield func(dlt.Event) error) error {
 	x := e.completion
-	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.isOf(c.user, string(service)) {
+	if x == nil || attemptOf(x.CommandID, x.SubmissionID) == 0 || !x.isOf(c.userID, string(service)) {
 		return nil
 	}
 	v := x.verdict()

@@ -19,14 +19,14 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// follow opens a stream and waits until it is live.
-func (r *rig) follow(s batch.ServiceID) (events chan dlt.Event, ended chan error) {
+// startEvents opens a stream and waits until it is live.
+func (r *testClient) startEvents(s batch.ServiceID) (events chan dlt.Event, ended chan error) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	events, ended = make(chan dlt.Event, 100), make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		ended <- r.c.Events(ctx, []batch.ServiceID{s}, func(e dlt.Event) error { events <- e; return nil })
+		ended <- r.client.Events(ctx, []batch.ServiceID{s}, func(e dlt.Event) error { events <- e; return nil })
 	})
 	r.t.Cleanup(func() { cancel(); wg.Wait() })
 	select {
@@ -38,7 +38,7 @@ func (r *rig) follow(s batch.ServiceID) (events chan dlt.Event, ended chan error
 	return events, ended
 }
 
-func receive[T any](t *testing.T, c <-chan T) T {
+func receiveSoon[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {
 	case x := <-c:
@@ -50,12 +50,12 @@ func receive[T any](t *testing.T, c <-chan T) T {
 }
 
 func TestEventsReportTheEndOfABatch(t *testing.T) {
-	r := newRig(t, &cantontest.Options{CheckpointEvery: 1, IdleCheckpoint: 5 * time.Millisecond}, nil)
+	r := newTestClient(t, &cantontest.Options{CheckpointEvery: 1, IdleCheckpoint: 5 * time.Millisecond}, nil)
 	old := transfer("old")
 	require.NoError(t, r.submit(attempt(old, 1, nil)))
-	r.executed("old")
-	events, _ := r.follow("Alice")
-	r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
+	r.waitForExecution("old")
+	events, _ := r.startEvents("Alice")
+	r.participant.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 		return map[string]cantontest.Fault{
 			"failed": {Reject: "SEQUENCER_BACKPRESSURE"}, "unclear": {Reject: "REQUEST_TIME_OUT"}, "internal": {Reject: "LEDGER_API_INTERNAL_ERROR"},
 		}[p.CommandID]
@@ -75,64 +75,64 @@ func TestEventsReportTheEndOfABatch(t *testing.T) {
 		{transfer("internal"), say()},
 	} {
 		require.NoError(t, r.submit(attempt(c.b, 7, nil)))
-		assert.Equal(t, c.want, receive(t, events), "the next event, of %s", c.b.ID)
+		assert.Equal(t, c.want, receiveSoon(t, events), "the next event, of %s", c.b.ID)
 	}
 }
 
 // Events have no commands of others with the same user and party.
 func TestEventsOfOthersAreNotReported(t *testing.T) {
-	r := newRig(t, nil, nil)
-	events, _ := r.follow("Alice")
-	other := r.client(&canton.Options{UserID: "other"})
+	r := newTestClient(t, nil, nil)
+	events, _ := r.startEvents("Alice")
+	other := r.newClient(&canton.Options{UserID: "other"})
 	require.NoError(t, other.Submit(t.Context(), attempt(transfer("others"), 1, nil)))
 	var mine map[string]any // the same user and party, but not an attempt of the client
 	require.NoError(t, json.Unmarshal(cantontest.Payload(cantontest.Transfer{To: "Bob", Amount: 1}), &mine))
 	mine["commandId"], mine["submissionId"], mine["userId"], mine["actAs"] = "by hand", "by hand", "app", []string{"Alice"}
 	body, err := json.Marshal(mine)
 	require.NoError(t, err)
-	resp, err := http.Post(r.p.URL()+"/v2/commands/async/submit", "application/json", bytes.NewReader(body))
+	resp, err := http.Post(r.participant.URL()+"/v2/commands/async/submit", "application/json", bytes.NewReader(body))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	http.DefaultClient.CloseIdleConnections()
-	r.executed("by hand")
+	r.waitForExecution("by hand")
 	carol := transfer("carols")
 	carol.Service = "Carol"
 	require.NoError(t, r.submit(attempt(carol, 1, nil)))
-	r.executed("carols")
+	r.waitForExecution("carols")
 	require.NoError(t, r.submit(attempt(transfer("mine"), 1, nil)))
-	assert.Equal(t, batch.ID("mine"), receive(t, events).Statuses[0].ID)
+	assert.Equal(t, batch.ID("mine"), receiveSoon(t, events).Statuses[0].ID)
 }
 
-type roundTrips func(*http.Request) (*http.Response, error)
+type roundTripper func(*http.Request) (*http.Response, error)
 
-func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // The application's HTTP client also opens the stream, because its proxy and its certificates are
 // needed for that, too.
 func TestEventsComeThroughTheClientOfTheOptions(t *testing.T) {
-	r := newRig(t, nil, nil)
-	var opened atomic.Int64
+	r := newTestClient(t, nil, nil)
+	var openCount atomic.Int64
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	r.c = r.client(&canton.Options{Client: &http.Client{Transport: roundTrips(func(req *http.Request) (*http.Response, error) {
+	r.client = r.newClient(&canton.Options{Client: &http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
 		if req.Header.Get("Upgrade") == "websocket" {
-			opened.Add(1)
+			openCount.Add(1)
 		}
 		return transport.RoundTrip(req)
 	})}})
-	r.follow("Alice")
-	assert.EqualValues(t, 1, opened.Load())
+	r.startEvents("Alice")
+	assert.EqualValues(t, 1, openCount.Load())
 }
 
 func TestEventsEnd(t *testing.T) {
 	t.Run("silence", func(t *testing.T) {
-		r := newRig(t, nil, &canton.Options{StreamSilence: 100 * time.Millisecond})
-		_, ended := r.follow("Alice")
-		assert.ErrorContains(t, receive(t, ended), "no frame for 100ms")
+		r := newTestClient(t, nil, &canton.Options{StreamSilence: 100 * time.Millisecond})
+		_, ended := r.startEvents("Alice")
+		assert.ErrorContains(t, receiveSoon(t, ended), "no frame for 100ms")
 	})
 	t.Run("checkpoints are signs of life", func(t *testing.T) {
-		r := newRig(t, &cantontest.Options{IdleCheckpoint: 30 * time.Millisecond}, &canton.Options{StreamSilence: 300 * time.Millisecond})
-		_, ended := r.follow("Alice")
+		r := newTestClient(t, &cantontest.Options{IdleCheckpoint: 30 * time.Millisecond}, &canton.Options{StreamSilence: 300 * time.Millisecond})
+		_, ended := r.startEvents("Alice")
 		select {
 		case err := <-ended:
 			assert.Fail(t, "it ended", "%v", err)
@@ -140,12 +140,12 @@ func TestEventsEnd(t *testing.T) {
 		}
 	})
 	t.Run("the participant goes", func(t *testing.T) {
-		r := newRig(t, nil, nil)
-		_, ended := r.follow("Alice")
-		r.p.Stop()
-		assert.Error(t, receive(t, ended))
-		r.c.CloseIdleConnections() // else the request may use a connection that is being closed
-		err := r.c.Events(t.Context(), []batch.ServiceID{"Alice"}, func(dlt.Event) error { return nil })
+		r := newTestClient(t, nil, nil)
+		_, ended := r.startEvents("Alice")
+		r.participant.Stop()
+		assert.Error(t, receiveSoon(t, ended))
+		r.client.CloseIdleConnections() // else the request may use a connection that is being closed
+		err := r.client.Events(t.Context(), []batch.ServiceID{"Alice"}, func(dlt.Event) error { return nil })
 		assert.Equal(t, batch.KindUnavailable, dlt.Kind(err))
 	})
 	for name, c := range map[string]struct {
@@ -159,35 +159,35 @@ func TestEventsEnd(t *testing.T) {
 		"a redirect":                 {cantontest.Fault{Answer: cantontest.AnswerPage, Status: 302}, batch.KindMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil, nil)
-			r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
+			r := newTestClient(t, nil, nil)
+			r.participant.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 				if p.Operation == cantontest.OpStream {
 					return c.fault
 				}
 				return cantontest.Fault{}
 			})
 			var told []dlt.Event
-			err := r.c.Events(t.Context(), []batch.ServiceID{"Alice"}, func(e dlt.Event) error { told = append(told, e); return nil })
+			err := r.client.Events(t.Context(), []batch.ServiceID{"Alice"}, func(e dlt.Event) error { told = append(told, e); return nil })
 			assert.Equal(t, c.want, dlt.Kind(err), "%v", err)
 			assert.Empty(t, told, "a stream that was refused never was live")
 		})
 	}
 	t.Run("several services", func(t *testing.T) {
-		r := newRig(t, nil, nil)
+		r := newTestClient(t, nil, nil)
 		for _, services := range [][]batch.ServiceID{nil, {"Alice", "Carol"}} {
-			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(r.c.Events(t.Context(), services, func(dlt.Event) error { return nil })))
+			assert.Equal(t, batch.KindMisconfigured, dlt.Kind(r.client.Events(t.Context(), services, func(dlt.Event) error { return nil })))
 		}
 	})
 	t.Run("a token without the right", func(t *testing.T) {
-		r := newRig(t, &cantontest.Options{Users: map[string]cantontest.User{"token": {ID: "app", ReadAs: []string{"Alice"}}}},
+		r := newTestClient(t, &cantontest.Options{Users: map[string]cantontest.User{"token": {ID: "app", ReadAs: []string{"Alice"}}}},
 			&canton.Options{Token: func(context.Context) (string, error) { return "token", nil }})
-		r.follow("Alice")
-		err := r.c.Events(t.Context(), []batch.ServiceID{"Carol"}, func(dlt.Event) error { return nil })
+		r.startEvents("Alice")
+		err := r.client.Events(t.Context(), []batch.ServiceID{"Carol"}, func(dlt.Event) error { return nil })
 		assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	})
 }
 
-func TestPollOnly(t *testing.T) {
-	r := newRig(t, nil, &canton.Options{PollOnly: true})
-	assert.False(t, r.c.Traits("Alice").Streams)
+func TestPollOnlyHasNoStreams(t *testing.T) {
+	r := newTestClient(t, nil, &canton.Options{PollOnly: true})
+	assert.False(t, r.client.Traits("Alice").Streams)
 }

@@ -16,22 +16,22 @@ import (
 // maxText is the length to which foreign text in an error is cut, in bytes.
 const maxText = 512
 
-// reply is a response, with the secrets that errors about it must not show.
-type reply struct {
+// httpReply is a response, with the secrets that errors about it must not show.
+type httpReply struct {
 	*http.Response
-	secret requestSecrets
+	secrets requestSecrets
 }
 
 // exchange sends one request. A response of any status is no error. An error is a [*dlt.Error] of
 // a certain kind, or doubt.
-func (c *Client) exchange(req *http.Request, op string) (reply, error) {
+func (c *Client) exchange(req *http.Request, op string) (httpReply, error) {
 	if err := req.Context().Err(); err != nil {
-		return reply{}, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
+		return httpReply{}, &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
 	}
 	maps.Copy(req.Header, c.header)
 	token, err := c.authorize(req.Context(), req.Header, op)
 	if err != nil {
-		return reply{}, err
+		return httpReply{}, err
 	}
 	wire.AcceptEncoding(req.Header)
 	wire.SendTraceParent(req.Context(), req.Header)
@@ -39,18 +39,18 @@ func (c *Client) exchange(req *http.Request, op string) (reply, error) {
 	resp, err := c.http.Do(req.WithContext(ctx)) //nolint:bodyclose // the caller drains it
 	if err == nil {
 		wire.Decode(resp)
-		return reply{Response: resp, secret: token}, nil
+		return httpReply{Response: resp, secrets: token}, nil
 	}
-	return reply{}, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: token.redactError(err)}
+	return httpReply{}, &dlt.Error{Op: op, Kind: wire.KindOf(err, sent()), Err: token.redactError(err)}
 }
 
 // authorize asks for a token and adds it to the header.
 func (c *Client) authorize(ctx context.Context, h http.Header, op string) (requestSecrets, error) {
-	out := requestSecrets{url: c.endpoint.secrets}
-	if c.token == nil {
+	out := requestSecrets{urlSecrets: c.endpoint.secrets}
+	if c.tokenSource == nil {
 		return out, nil
 	}
-	token, err := c.token(ctx)
+	token, err := c.tokenSource(ctx)
 	if err != nil {
 		// Nothing was sent. The text is not shown, since it may contain the source's secrets.
 		kind, cause := dlt.ErrUnavailable, &redact.Error{Text: "the token source failed", Err: err}
@@ -76,13 +76,13 @@ func (c *Client) authorize(ctx context.Context, h http.Header, op string) (reque
 // requestSecrets are the parts of a request that must not be shown: its token, the parts of the
 // URL that may be keys, and the values of Options.Header.
 type requestSecrets struct {
-	token string
-	url   []string
+	token      string
+	urlSecrets []string
 }
 
 // redactText makes foreign text safe to be shown in an error.
 func (s requestSecrets) redactText(text string) string {
-	return batch.Excerpt(redact.New(append(redact.TokenSecrets(s.token), s.url...)).Hide(text), maxText)
+	return batch.Excerpt(redact.New(append(redact.TokenSecrets(s.token), s.urlSecrets...)).Hide(text), maxText)
 }
 
 // redactError returns an error with err's text, shortened and without possible secrets.

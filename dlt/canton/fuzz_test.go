@@ -30,7 +30,7 @@ func encodeInfo(reason string, metadata map[string]string) string {
 // For any payload there is either an input error, or a submission with the client's own fields.
 func FuzzSubmission(f *testing.F) {
 	f.Add("b", "Alice", []byte(goodCommands))
-	f.Add("b#1", "Alice::12", with(`"workflowId":"w","commands":[]`))
+	f.Add("b#1", "Alice::12", withField(`"workflowId":"w","commands":[]`))
 	f.Add("", "", []byte("{"))
 	f.Add("b", "a", []byte(`{"commands":[{"CreateCommand":{"templateId":1,"createArguments":1}}],"commandId":"x"}`))
 	c, err := New("http://localhost", &Options{UserID: "app"})
@@ -78,8 +78,8 @@ func FuzzCompletions(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		q := &question{key: batch.Key{Service: "Alice", ID: "b"}, number: 1}
-		s := completionScan{c: &Client{user: "app"}, party: "Alice", questions: map[string]*question{"b": q}}
+		q := &batchQuestion{key: batch.Key{Service: "Alice", ID: "b"}, number: 1}
+		s := completionScan{client: &Client{userID: "app"}, party: "Alice", questions: map[string]*batchQuestion{"b": q}}
 		seen := 0
 		n, err := decodeElements(bytes.NewReader(body), 4096, func(e element) {
 			seen++
@@ -159,7 +159,7 @@ func FuzzAttemptOf(f *testing.F) {
 	f.Add("b", "b#1")
 	f.Add("b#1", "b#1#22")
 	f.Fuzz(func(t *testing.T, command, submission string) {
-		if n := attemptOf(command, submission); n != 0 && submissionID(batch.ID(command), n) != submission {
+		if n := attemptOf(command, submission); n != 0 && submissionIDOf(batch.ID(command), n) != submission {
 			t.Fatalf("%q of %q is %d", submission, command, n)
 		}
 	})

@@ -12,22 +12,22 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// rig is a client with its participant.
-type rig struct {
-	t *testing.T
-	p *cantontest.Participant
-	c *canton.Client
+// testClient is a client with its participant.
+type testClient struct {
+	t           *testing.T
+	participant *cantontest.Participant
+	client      *canton.Client
 }
 
-func newRig(t *testing.T, po *cantontest.Options, co *canton.Options) *rig {
+func newTestClient(t *testing.T, po *cantontest.Options, co *canton.Options) *testClient {
 	t.Helper()
-	r := &rig{t: t, p: cantontest.Start(t, po)}
-	r.c = r.client(co)
+	r := &testClient{t: t, participant: cantontest.Start(t, po)}
+	r.client = r.newClient(co)
 	return r
 }
 
-// client returns a client as another process has it.
-func (r *rig) client(co *canton.Options) *canton.Client {
+// newClient returns a client as another process has it.
+func (r *testClient) newClient(co *canton.Options) *canton.Client {
 	r.t.Helper()
 	var o canton.Options
 	if co != nil {
@@ -39,7 +39,7 @@ func (r *rig) client(co *canton.Options) *canton.Client {
 	if o.IdleWait == 0 {
 		o.IdleWait = 40 * time.Millisecond
 	}
-	c, err := canton.New(r.p.URL(), &o)
+	c, err := canton.New(r.participant.URL(), &o)
 	require.NoError(r.t, err)
 	r.t.Cleanup(c.CloseIdleConnections)
 	return c
@@ -53,9 +53,9 @@ func transfer(id string, ts ...cantontest.Transfer) batch.Batch {
 }
 
 // prepare does the engine's work before the first POST: it returns the prepared bytes.
-func (r *rig) prepare(b batch.Batch) []byte {
+func (r *testClient) prepare(b batch.Batch) []byte {
 	r.t.Helper()
-	out, err := r.c.Prepare(r.t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
+	out, err := r.client.Prepare(r.t.Context(), batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload})
 	require.NoError(r.t, err)
 	return out
 }
@@ -64,18 +64,18 @@ func attempt(b batch.Batch, n int, prepared []byte) batch.Attempt {
 	return batch.Attempt{Key: b.Key(), Number: n, Payload: b.Payload, Prepared: prepared}
 }
 
-func (r *rig) submit(a batch.Attempt) error {
+func (r *testClient) submit(a batch.Attempt) error {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
 	defer cancel()
-	return r.c.Submit(ctx, a)
+	return r.client.Submit(ctx, a)
 }
 
-// ask asks for the status as the monitor does, without the payload.
-func (r *rig) ask(a batch.Attempt) (batch.Status, error) {
+// askStatus asks for the status as the monitor does, without the payload.
+func (r *testClient) askStatus(a batch.Attempt) (batch.Status, error) {
 	a.Payload = nil
 	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
 	defer cancel()
-	out, err := r.c.BatchStatuses(ctx, a.Service, []batch.Attempt{a})
+	out, err := r.client.BatchStatuses(ctx, a.Service, []batch.Attempt{a})
 	if len(out) == 0 {
 		return batch.Status{}, err
 	}
@@ -84,12 +84,12 @@ func (r *rig) ask(a batch.Attempt) (batch.Status, error) {
 	return out[0], err
 }
 
-// becomes asks until the batch is reported as want.
-func (r *rig) becomes(a batch.Attempt, want batch.Reported) batch.Status {
+// waitForStatus asks until the batch is reported as want.
+func (r *testClient) waitForStatus(a batch.Attempt, want batch.Reported) batch.Status {
 	r.t.Helper()
 	var last batch.Status
 	require.Eventually(r.t, func() bool {
-		s, err := r.ask(a)
+		s, err := r.askStatus(a)
 		require.NoError(r.t, err)
 		last = s
 		return s.Reported == want

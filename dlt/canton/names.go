@@ -32,8 +32,8 @@ func isParty(s string) bool { return consistsOf(s, ":-_ ", maxLedgerString) }
 
 func isUserID(s string) bool { return consistsOf(s, "@^$.!`-#+'~_|:()", maxUserID) }
 
-// submissionID returns the submission id of an attempt.
-func submissionID(id batch.ID, number int) string {
+// submissionIDOf returns the submission id of an attempt.
+func submissionIDOf(id batch.ID, number int) string {
 	return string(id) + "#" + strconv.Itoa(number)
 }
 

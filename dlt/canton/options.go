@@ -166,9 +166,9 @@ func (o *Options) httpClient() *http.Client {
 // endpoint has the URLs of a participant's resources, and the part of its own URL that may be
 // shown.
 type endpoint struct {
-	submit, completions, ledgerEnd, pruned string
-	shown                                  string
-	secrets                                []string
+	submitURL, completionsURL, ledgerEndURL, prunedURL string
+	shownURL                                           string
+	secrets                                            []string
 }
 
 // parseEndpoint reads a participant's URL. An error never shows the URL, which may contain a
@@ -180,8 +180,8 @@ func parseEndpoint(s string) (endpoint, error) {
 	}
 	at := func(path string) string { return u.JoinPath("v2", path).String() }
 	return endpoint{
-		shown: redact.ShownURL(u) + "/v2/commands/async/submit", secrets: redact.URLSecrets(u),
-		submit: at("commands/async/submit"), completions: at("commands/completions"),
-		ledgerEnd: at("state/ledger-end"), pruned: at("state/latest-pruned-offsets"),
+		shownURL: redact.ShownURL(u) + "/v2/commands/async/submit", secrets: redact.URLSecrets(u),
+		submitURL: at("commands/async/submit"), completionsURL: at("commands/completions"),
+		ledgerEndURL: at("state/ledger-end"), prunedURL: at("state/latest-pruned-offsets"),
 	}, nil
 }

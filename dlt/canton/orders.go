@@ -32,7 +32,7 @@ type OrderCommands struct {
 // same command id. Its methods may be called concurrently if the application's func may.
 type OrderBuilder struct {
 	commands func(ctx context.Context, o order.Order) (OrderCommands, error)
-	o        OrderBuilderOptions
+	options  OrderBuilderOptions
 }
 
 var _ order.RoundBuilder = (*OrderBuilder)(nil)
@@ -58,17 +58,17 @@ func NewOrderBuilder(commands func(ctx context.Context, o order.Order) (OrderCom
 	}
 	b := &OrderBuilder{commands: commands}
 	if o != nil {
-		b.o = *o
+		b.options = *o
 	}
-	if b.o.MaxBody == 0 {
-		b.o.MaxBody = DefaultMaxBody
+	if b.options.MaxBody == 0 {
+		b.options.MaxBody = DefaultMaxBody
 	}
-	b.o.SubmissionFields = maps.Clone(b.o.SubmissionFields)
-	for _, name := range slices.Sorted(maps.Keys(b.o.SubmissionFields)) {
+	b.options.SubmissionFields = maps.Clone(b.options.SubmissionFields)
+	for _, name := range slices.Sorted(maps.Keys(b.options.SubmissionFields)) {
 		if !payloadFields[name] || name == "commands" || name == "disclosedContracts" {
 			return nil, &batch.InputError{Field: "OrderBuilderOptions.SubmissionFields", Value: batch.Excerpt(name, 64), Want: "a field that goes with the commands of every order"}
 		}
-		if !json.Valid(b.o.SubmissionFields[name]) {
+		if !json.Valid(b.options.SubmissionFields[name]) {
 			return nil, &batch.InputError{Field: "OrderBuilderOptions.SubmissionFields." + name, Want: "JSON"}
 		}
 	}
@@ -105,7 +105,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	if len(disclosed) > 0 {
 		fields["disclosedContracts"] = disclosed
 	}
-	for name, v := range b.o.SubmissionFields {
+	for name, v := range b.options.SubmissionFields {
 		fields[name] = v
 	}
 	var payload bytes.Buffer
@@ -118,7 +118,7 @@ func (b *OrderBuilder) BuildRound(ctx context.Context, party batch.ServiceID, or
 	if _, err := parsePayload(out.Key(), out.Payload); err != nil {
 		return batch.Batch{}, err
 	}
-	if most := b.o.MaxBody - maxAddedBytes; len(out.Payload) > most {
+	if most := b.options.MaxBody - maxAddedBytes; len(out.Payload) > most {
 		return batch.Batch{}, &batch.InputError{
 			Key: out.Key(), Field: "Payload", Value: strconv.Itoa(len(out.Payload)) + " bytes", Want: "at most " + strconv.Itoa(most) + " bytes",
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// transfers returns the command of an order, whose payload is a cantontest.Transfer.
-func transfers(_ context.Context, o order.Order) (canton.OrderCommands, error) {
+// transferCommands returns the command of an order, whose payload is a cantontest.Transfer.
+func transferCommands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
 		return canton.OrderCommands{}, &batch.InputError{Field: "Order.Payload", Want: "a transfer", Err: err}
@@ -42,7 +42,7 @@ func orderOf(t testing.TB, id string, tr cantontest.Transfer) order.Order {
 }
 
 func TestOrderBuilderIsDeterministic(t *testing.T) {
-	b, err := canton.NewOrderBuilder(transfers, &canton.OrderBuilderOptions{SubmissionFields: map[string]json.RawMessage{"workflowId": []byte(`"w"`)}})
+	b, err := canton.NewOrderBuilder(transferCommands, &canton.OrderBuilderOptions{SubmissionFields: map[string]json.RawMessage{"workflowId": []byte(`"w"`)}})
 	require.NoError(t, err)
 	orders := []order.Order{orderOf(t, "o1", cantontest.Transfer{To: "Bob", Amount: 1}), orderOf(t, "o2", cantontest.Transfer{To: "Carol", Amount: 2})}
 	build := func(party batch.ServiceID, orders []order.Order, round int64) batch.Batch {
@@ -74,39 +74,39 @@ func TestOrderBuilderIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestOrderBuilderBlames(t *testing.T) {
+func TestOrderBuilderNamesTheBadOrder(t *testing.T) {
 	away := errors.New("the price service is away")
 	answer := func(c canton.OrderCommands, err error) func(context.Context, order.Order) (canton.OrderCommands, error) {
 		return func(context.Context, order.Order) (canton.OrderCommands, error) { return c, err }
 	}
 	for name, c := range map[string]struct {
-		commands func(context.Context, order.Order) (canton.OrderCommands, error)
-		max      int
-		party    batch.ServiceID
-		orders   bool // true if the orders are at fault
+		commands    func(context.Context, order.Order) (canton.OrderCommands, error)
+		maxBytes    int
+		party       batch.ServiceID
+		blamesOrder bool // true if the orders are at fault
 	}{
 		"an error with no blame": {commands: answer(canton.OrderCommands{}, away)},
-		"none":                   {commands: answer(canton.OrderCommands{}, nil), orders: true},
-		"no JSON":                {commands: answer(canton.OrderCommands{Commands: []json.RawMessage{[]byte("{")}}, nil), orders: true},
-		"no command":             {commands: answer(canton.OrderCommands{Commands: []json.RawMessage{[]byte(`{"Sing":{}}`)}}, nil), orders: true},
-		"too large":              {commands: transfers, max: 2100, orders: true},
-		"no party":               {commands: transfers, party: "a/b", orders: true},
+		"none":                   {commands: answer(canton.OrderCommands{}, nil), blamesOrder: true},
+		"no JSON":                {commands: answer(canton.OrderCommands{Commands: []json.RawMessage{[]byte("{")}}, nil), blamesOrder: true},
+		"no command":             {commands: answer(canton.OrderCommands{Commands: []json.RawMessage{[]byte(`{"Sing":{}}`)}}, nil), blamesOrder: true},
+		"too large":              {commands: transferCommands, maxBytes: 2100, blamesOrder: true},
+		"no party":               {commands: transferCommands, party: "a/b", blamesOrder: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := canton.NewOrderBuilder(c.commands, &canton.OrderBuilderOptions{MaxBody: c.max})
+			b, err := canton.NewOrderBuilder(c.commands, &canton.OrderBuilderOptions{MaxBody: c.maxBytes})
 			require.NoError(t, err)
 			if c.party == "" {
 				c.party = "Alice"
 			}
 			_, err = b.Build(t.Context(), c.party, []order.Order{orderOf(t, "o", cantontest.Transfer{To: "Bob", Amount: 1})})
 			require.Error(t, err)
-			assert.Equal(t, c.orders, errors.Is(err, batch.ErrInvalidInput), "%v", err)
+			assert.Equal(t, c.blamesOrder, errors.Is(err, batch.ErrInvalidInput), "%v", err)
 		})
 	}
 	for _, fields := range []map[string]json.RawMessage{
 		{"commandId": []byte(`"x"`)}, {"commands": []byte(`[]`)}, {"disclosedContracts": []byte(`[]`)}, {"workflowId": []byte(`w`)},
 	} {
-		_, err := canton.NewOrderBuilder(transfers, &canton.OrderBuilderOptions{SubmissionFields: fields})
+		_, err := canton.NewOrderBuilder(transferCommands, &canton.OrderBuilderOptions{SubmissionFields: fields})
 		require.ErrorIs(t, err, batch.ErrInvalidInput)
 	}
 	_, err := canton.NewOrderBuilder(nil, nil)
@@ -116,23 +116,23 @@ func TestOrderBuilderBlames(t *testing.T) {
 // Orders are sent to a participant by a real client: each order that the participant refuses ends
 // alone, and each of the others takes effect once.
 func TestOrdersOnAParticipant(t *testing.T) {
-	r := newRig(t, &cantontest.Options{CompleteAfter: 2 * time.Millisecond}, &canton.Options{
+	r := newTestClient(t, &cantontest.Options{CompleteAfter: 2 * time.Millisecond}, &canton.Options{
 		LateArrival: 100 * time.Millisecond, Grace: 100 * time.Millisecond, IdleWait: 10 * time.Millisecond,
 	})
 	st := memory.New()
-	builder, err := canton.NewOrderBuilder(transfers, nil)
+	builder, err := canton.NewOrderBuilder(transferCommands, nil)
 	require.NoError(t, err)
 	var runner *dltbatch.Runner
 	engine, err := autobatch.New(st, builder, &autobatch.Options{Wake: func(s batch.ServiceID) { runner.Wake(s) }})
 	require.NoError(t, err)
-	runner, err = dltbatch.New(st, r.c, &dltbatch.Options{PollInterval: 20 * time.Millisecond, ScanInterval: 20 * time.Millisecond, Observer: engine})
+	runner, err = dltbatch.New(st, r.client, &dltbatch.Options{PollInterval: 20 * time.Millisecond, ScanInterval: 20 * time.Millisecond, Observer: engine})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
 	go func() { done <- runner.Run(ctx) }()
 	go func() { done <- engine.Run(ctx) }()
 
-	before := r.p.Balance("Bob")
+	before := r.participant.Balance("Bob")
 	var orders []order.Order
 	for i := range 16 {
 		tr := cantontest.Transfer{To: "Bob", Amount: 1}
@@ -156,7 +156,7 @@ func TestOrdersOnAParticipant(t *testing.T) {
 		}
 		assert.Equal(t, want, rec.State, fmt.Sprint(o.ID, rec.Error))
 	}
-	assert.Equal(t, before+14, r.p.Balance("Bob"), "each of the others once")
+	assert.Equal(t, before+14, r.participant.Balance("Bob"), "each of the others once")
 	cancel()
 	assert.NoError(t, <-done)
 	assert.NoError(t, <-done)

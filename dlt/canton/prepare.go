@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// prepared is stored before the first POST. Its offset is the ledger's end at that time: the
+// preparedBytes is stored before the first POST. Its offset is the ledger's end at that time: the
 // completions of all attempts come after it (docs/ledgers/canton.md#deduplication).
-type prepared struct {
+type preparedBytes struct {
 	Offset *int64 `json:"offset"`
 }
 
@@ -30,7 +30,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 		}
 		return nil, err
 	}
-	out, err := json.Marshal(prepared{Offset: &end})
+	out, err := json.Marshal(preparedBytes{Offset: &end})
 	if err != nil {
 		return nil, fmt.Errorf("canton: encode offset of %s: %w", a.Key, err)
 	}
@@ -39,7 +39,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 
 // parsePrepared reads the result of Prepare.
 func parsePrepared(b []byte) (int64, error) {
-	var p prepared
+	var p preparedBytes
 	if err := json.Unmarshal(b, &p); err != nil {
 		return 0, fmt.Errorf("canton: the bytes that were stored before the first attempt cannot be read: %w", err)
 	}
@@ -49,12 +49,12 @@ func parsePrepared(b []byte) (int64, error) {
 	return *p.Offset, nil
 }
 
-// ledgerEnd asks for the participant's last offset.
+// ledgerEndURL asks for the participant's last offset.
 func (c *Client) ledgerEnd(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Offset *int64 `json:"offset"`
 	}
-	if err := c.get(ctx, op, c.endpoint.ledgerEnd, &doc); err != nil {
+	if err := c.get(ctx, op, c.endpoint.ledgerEndURL, &doc); err != nil {
 		return 0, err
 	}
 	if doc.Offset == nil || *doc.Offset < 0 {
@@ -68,7 +68,7 @@ func (c *Client) prunedUpTo(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Pruned *int64 `json:"participantPrunedUpToInclusive"`
 	}
-	if err := c.get(ctx, op, c.endpoint.pruned, &doc); err != nil {
+	if err := c.get(ctx, op, c.endpoint.prunedURL, &doc); err != nil {
 		return 0, err
 	}
 	if doc.Pruned == nil || *doc.Pruned < 0 {
@@ -82,7 +82,7 @@ func (c *Client) get(ctx context.Context, op, target string, into any) error {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: requestSecrets{url: c.endpoint.secrets}.redactError(err)}
+		return &dlt.Error{Op: op, Kind: dlt.ErrMisconfigured, Err: requestSecrets{urlSecrets: c.endpoint.secrets}.redactError(err)}
 	}
 	resp, err := c.exchange(req, op)
 	if err != nil {
@@ -91,14 +91,14 @@ func (c *Client) get(ctx context.Context, op, target string, into any) error {
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
-		return refusal(op, resp, e, readKind(resp.StatusCode, e))
+		return refusalError(op, resp, e, readKind(resp.StatusCode, e))
 	}
 	b, err := wire.ReadShortBody(resp.Body, cancel)
 	if err == nil {
 		err = json.Unmarshal(b, into)
 	}
 	if err != nil {
-		return &dlt.Error{Op: op, StatusCode: resp.StatusCode, Err: resp.secret.redactError(err)}
+		return &dlt.Error{Op: op, StatusCode: resp.StatusCode, Err: resp.secrets.redactError(err)}
 	}
 	return nil
 }

@@ -12,13 +12,13 @@ import (
 )
 
 func TestPreparedThatCannotBeRead(t *testing.T) {
-	r := newRig(t, nil, nil)
+	r := newTestClient(t, nil, nil)
 	good := transfer("good")
 	prepared := r.prepare(good)
 	require.NoError(t, r.submit(attempt(good, 1, prepared)))
-	r.executed("good")
+	r.waitForExecution("good")
 	for _, text := range []string{"", "x", "{}", `{"offset":-1}`, `{"offset":"7"}`, `[1]`, "null"} {
-		out, err := r.c.BatchStatuses(t.Context(), "Alice", []batch.Attempt{
+		out, err := r.client.BatchStatuses(t.Context(), "Alice", []batch.Attempt{
 			{Key: batch.Key{Service: "Alice", ID: "bad"}, Number: 1, Prepared: []byte(text)}, {Key: good.Key(), Number: 1, Prepared: prepared},
 		})
 		require.Error(t, err, "%q", text)
@@ -40,9 +40,9 @@ func TestPrepareErrors(t *testing.T) {
 		"refused":   {cantontest.Fault{Answer: cantontest.AnswerError, Error: "PERMISSION_DENIED"}, batch.KindMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil, nil)
-			r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault { return c.fault })
-			out, err := r.c.Prepare(t.Context(), batch.Attempt{Key: transfer("b").Key(), Number: 1})
+			r := newTestClient(t, nil, nil)
+			r.participant.SetFault(func(cantontest.RequestPoint) cantontest.Fault { return c.fault })
+			out, err := r.client.Prepare(t.Context(), batch.Attempt{Key: transfer("b").Key(), Number: 1})
 			assert.Nil(t, out)
 			assert.Equal(t, c.want, dlt.Kind(err), "%v", err)
 		})

@@ -20,16 +20,17 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton"
 )
 
-// fake returns a participant that serves these completions.
-func fake(t *testing.T, list []string, pruned int64) *httptest.Server {
+// startFakeParticipant returns a participant that serves these completions.
+func startFakeParticipant(t *testing.T, list []string, pruned int64) *httptest.Server {
 	t.Helper()
 	var all atomic.Pointer[[]string]
 	all.Store(&list)
-	return fakeOf(t, &all, pruned)
+	return startGrowingParticipant(t, &all, pruned)
 }
 
-// fakeOf returns a participant that serves the completions in all, to which more may be added.
-func fakeOf(t *testing.T, all *atomic.Pointer[[]string], pruned int64) *httptest.Server {
+// startGrowingParticipant returns a participant that serves the completions in all, to which more
+// may be added.
+func startGrowingParticipant(t *testing.T, all *atomic.Pointer[[]string], pruned int64) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		list := *all.Load()
@@ -59,8 +60,8 @@ func fakeOf(t *testing.T, all *atomic.Pointer[[]string], pruned int64) *httptest
 	return s
 }
 
-// comp returns the completion of attempt n of a batch, as JSON.
-func comp(id string, n, offset, code int, msg string) string {
+// completionJSON returns the completion of attempt n of a batch, as JSON.
+func completionJSON(id string, n, offset, code int, msg string) string {
 	return fmt.Sprintf(`{"completionResponse":{"Completion":{"value":{"commandId":%q,"submissionId":"%s#%d","userId":"app","actAs":["Alice"],"offset":%d,"status":{"code":%d,"message":%q}}}}}`, id, id, n, offset, code, msg)
 }
 
@@ -68,10 +69,10 @@ func comp(id string, n, offset, code int, msg string) string {
 func TestACommitBehindPrunedCompletionsIsFound(t *testing.T) {
 	var list []string
 	for i := 1; i <= 200; i++ {
-		list = append(list, comp(fmt.Sprint("other", i), 1, i, 0, ""))
+		list = append(list, completionJSON(fmt.Sprint("other", i), 1, i, 0, ""))
 	}
-	list = append(list, comp("A", 1, 201, 0, ""))
-	c, err := canton.New(fake(t, list, 10).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
+	list = append(list, completionJSON("A", 1, 201, 0, ""))
+	c, err := canton.New(startFakeParticipant(t, list, 10).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
 	require.NoError(t, err)
 	a := batch.Attempt{Key: batch.Key{Service: "Alice", ID: "A"}, Number: 1, Prepared: []byte(`{"offset":0}`)}
 	for range 5 {
@@ -89,9 +90,9 @@ func TestACommitBehindPrunedCompletionsIsFound(t *testing.T) {
 func TestPrunedCompletionsAreReported(t *testing.T) {
 	var list []string
 	for i := 1; i <= 120; i++ {
-		list = append(list, comp(fmt.Sprint("other", i), 1, i, 0, ""))
+		list = append(list, completionJSON(fmt.Sprint("other", i), 1, i, 0, ""))
 	}
-	c, err := canton.New(fake(t, list, 10).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
+	c, err := canton.New(startFakeParticipant(t, list, 10).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
 	require.NoError(t, err)
 	a := batch.Attempt{Key: batch.Key{Service: "Alice", ID: "A"}, Number: 1, Prepared: []byte(`{"offset":0}`)}
 	errors := 0
@@ -109,14 +110,14 @@ func TestPrunedCompletionsAreReported(t *testing.T) {
 // The completions of a batch that only an operator can judge are read again from the same offset
 // each time. They do not delay any other batch, however many completions come after that offset.
 func TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther(t *testing.T) {
-	list := []string{comp("A", 1, 1, 15, "data loss")}
+	list := []string{completionJSON("A", 1, 1, 15, "data loss")}
 	for i := 2; i <= 201; i++ {
-		list = append(list, comp(fmt.Sprint("other", i), 1, i, 0, ""))
+		list = append(list, completionJSON(fmt.Sprint("other", i), 1, i, 0, ""))
 	}
-	list = append(list, comp("B", 1, 202, 0, ""), comp("C", 1, 203, 15, "data loss"))
+	list = append(list, completionJSON("B", 1, 202, 0, ""), completionJSON("C", 1, 203, 15, "data loss"))
 	var all atomic.Pointer[[]string]
 	all.Store(&list)
-	c, err := canton.New(fakeOf(t, &all, 0).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
+	c, err := canton.New(startGrowingParticipant(t, &all, 0).URL, &canton.Options{UserID: "app", PageLimit: 1, IdleWait: time.Millisecond})
 	require.NoError(t, err)
 	ask := []batch.Attempt{
 		{Key: batch.Key{Service: "Alice", ID: "A"}, Number: 1, Prepared: []byte(`{"offset":0}`)},
@@ -141,7 +142,7 @@ func TestWhatOnlyAnOperatorCanJudgeHoldsUpNoOther(t *testing.T) {
 	ask[1] = batch.Attempt{Key: batch.Key{Service: "Alice", ID: "C"}, Number: 1, Prepared: []byte(`{"offset":190}`)}
 	_, err = c.BatchStatuses(t.Context(), "Alice", ask)
 	require.ErrorContains(t, err, "attempt 1 of batch Alice/C ended with what only an operator can judge")
-	again := append(slices.Clone(list), comp("C", 2, 204, 0, ""))
+	again := append(slices.Clone(list), completionJSON("C", 2, 204, 0, ""))
 	all.Store(&again)
 	ask[1].Number = 2
 	found(batch.Status{ID: "C", Reported: batch.ReportedCommitted, Attempt: 2})

@@ -40,15 +40,15 @@ func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
 	if c.decidedWithin > 0 {
 		idle = max(idle, min(idle*evidenceWaits, maxIdleWait))
 	}
-	_, complete, err := c.read(ctx, d.Service, questions, idle)
+	_, complete, err := c.readCompletions(ctx, d.Service, questions, idle)
 	switch {
-	case q.committed || q.duplicate:
+	case q.isCommitted || q.isDuplicate:
 		return dlt.Committed, nil
 	case err != nil:
 		return dlt.CannotTell, err
-	case !complete || q.mayHaveEarlier || q.pruned:
+	case !complete || q.mayHaveEarlier || q.isPruned:
 		return dlt.CannotTell, nil
-	case d.Number > 0 && q.lastFailure.attempt >= d.Number && q.lastFailure.certain:
+	case d.Number > 0 && q.lastFailure.attempt >= d.Number && q.lastFailure.hasNoEffect:
 		return dlt.NotCommitted, nil
 	case c.decidedWithin == 0:
 		return dlt.CannotTell, nil

@@ -16,8 +16,8 @@ import (
 
 func TestEvidence(t *testing.T) {
 	tier.Plain(t)
-	const late, decided = 100 * time.Millisecond, 400 * time.Millisecond
-	r := newRig(t, nil, &canton.Options{LateArrival: late, DecidedWithin: decided, LookBack: 5})
+	const lateArrival, decidedWithin = 100 * time.Millisecond, 400 * time.Millisecond
+	r := newTestClient(t, nil, &canton.Options{LateArrival: lateArrival, DecidedWithin: decidedWithin, LookBack: 5})
 	b := transfer("b")
 	prepared := r.prepare(b)
 	resolve := func(c *canton.Client, b batch.Batch, prepared []byte, ended time.Duration) dlt.Evidence {
@@ -26,25 +26,25 @@ func TestEvidence(t *testing.T) {
 		require.NoError(t, err)
 		return found
 	}
-	assert.True(t, r.c.Traits("Alice").Resolves)
-	assert.Equal(t, dlt.InFlight, resolve(r.c, b, prepared, late+decided-1))
-	assert.Equal(t, dlt.NotCommitted, resolve(r.c, b, prepared, late+decided))
-	assert.Equal(t, dlt.CannotTell, resolve(r.c, transfer("unprepared"), nil, time.Hour), "its completion may lie further back")
+	assert.True(t, r.client.Traits("Alice").Resolves)
+	assert.Equal(t, dlt.InFlight, resolve(r.client, b, prepared, lateArrival+decidedWithin-1))
+	assert.Equal(t, dlt.NotCommitted, resolve(r.client, b, prepared, lateArrival+decidedWithin))
+	assert.Equal(t, dlt.CannotTell, resolve(r.client, transfer("unprepared"), nil, time.Hour), "its completion may lie further back")
 
-	silent := r.client(nil)
+	silent := r.newClient(nil)
 	assert.Equal(t, dlt.CannotTell, resolve(silent, b, prepared, time.Hour), "nothing was declared")
 
 	require.NoError(t, r.submit(attempt(b, 1, prepared)))
-	r.executed("b")
-	r.p.Advance(100)
-	assert.Equal(t, dlt.Committed, resolve(r.c, b, prepared, time.Hour))
+	r.waitForExecution("b")
+	r.participant.Advance(100)
+	assert.Equal(t, dlt.Committed, resolve(r.client, b, prepared, time.Hour))
 
 	pruned := transfer("pruned")
 	prepared = r.prepare(pruned)
 	require.NoError(t, r.submit(attempt(pruned, 1, prepared)))
-	r.executed("pruned")
-	r.p.Prune(r.p.LedgerEnd())
-	assert.Equal(t, dlt.CannotTell, resolve(r.c, pruned, prepared, time.Hour))
+	r.waitForExecution("pruned")
+	r.participant.Prune(r.participant.LedgerEnd())
+	assert.Equal(t, dlt.CannotTell, resolve(r.client, pruned, prepared, time.Hour))
 }
 
 // The completion of a later attempt proves that the attempts before it had no effect: otherwise
@@ -71,7 +71,7 @@ func TestEvidenceOfALaterAttempt(t *testing.T) {
 		{"the last one was a duplicate", []cantontest.Fault{{Answer: cantontest.AnswerReset, Accept: true}, {}}, dlt.Committed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(p cantontest.RequestPoint) cantontest.Fault {
+			r := newTestClient(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(p cantontest.RequestPoint) cantontest.Fault {
 				if p.Operation == cantontest.OpSubmit && p.Try <= len(c.faults) {
 					return c.faults[p.Try-1]
 				}
@@ -82,20 +82,20 @@ func TestEvidenceOfALaterAttempt(t *testing.T) {
 			for n := range c.faults {
 				_ = r.submit(attempt(b, n+1, prepared))
 				require.Eventually(t, func() bool {
-					over := r.p.Count(cantontest.Executed, "b") + r.p.Count(cantontest.Rejected, "b")
-					return over == r.p.Count(cantontest.Accepted, "b")
+					over := r.participant.Count(cantontest.Executed, "b") + r.participant.Count(cantontest.Rejected, "b")
+					return over == r.participant.Count(cantontest.Accepted, "b")
 				}, 30*time.Second, time.Millisecond)
 			}
 			for _, asked := range []bool{false, true} { // completions that were read before count, too
 				if asked {
-					_, _ = r.ask(attempt(b, len(c.faults), prepared))
+					_, _ = r.askStatus(attempt(b, len(c.faults), prepared))
 				}
-				found, err := r.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, len(c.faults), prepared), Ended: time.Hour})
+				found, err := r.client.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, len(c.faults), prepared), Ended: time.Hour})
 				require.NoError(t, err)
 				assert.Equal(t, c.want, found)
 			}
-			unprepared := r.client(&canton.Options{LookBack: 1})
-			r.p.Advance(100)
+			unprepared := r.newClient(&canton.Options{LookBack: 1})
+			r.participant.Advance(100)
 			found, err := unprepared.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, len(c.faults), nil), Ended: time.Hour})
 			require.NoError(t, err)
 			assert.Equal(t, dlt.CannotTell, found, "its completions may lie further back")

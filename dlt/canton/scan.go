@@ -21,44 +21,44 @@ const maxPages = 50
 
 // A participant's answers about an offset, and about a list that is too long.
 var (
-	errPruned   = errors.New("the offset was pruned")
-	errAfterEnd = errors.New("the offset is behind the ledger's end")
-	errTooLong  = errors.New("the list is too long")
+	errPruned      = errors.New("the offset was pruned")
+	errAfterEnd    = errors.New("the offset is behind the ledger's end")
+	errListTooLong = errors.New("the list is too long")
 )
 
 // completionScan reads completions of a party, page by page.
 type completionScan struct {
-	c         *Client
-	party     batch.ServiceID
-	questions map[string]*question
-	idleWait  time.Duration // after this time without a completion there are no more
-	readUpTo  int64         // the offset up to which everything was read
-	complete  bool          // true if there were no more completions
+	client     *Client
+	party      batch.ServiceID
+	questions  map[string]*batchQuestion
+	idleWait   time.Duration // after this time without a completion there are no more
+	readUpTo   int64         // the offset up to which everything was read
+	isComplete bool          // true if there were no more completions
 }
 
-func (s *completionScan) run(ctx context.Context) error {
-	s.complete = false
+func (s *completionScan) readAll(ctx context.Context) error {
+	s.isComplete = false
 	// Often there are only the wanted completions. A short first page then comes at once, while a
 	// longer one would wait for more.
-	limit := min(int64(len(s.questions)), s.c.pageLimit.Load())
+	limit := min(int64(len(s.questions)), s.client.pageLimit.Load())
 	for range maxPages {
 		n, err := s.readPage(ctx, limit)
 		switch {
-		case errors.Is(err, errTooLong):
-			if !s.c.halvePageLimit(limit) {
+		case errors.Is(err, errListTooLong):
+			if !s.client.halvePageLimit(limit) {
 				return err
 			}
-			limit = min(limit, s.c.pageLimit.Load())
+			limit = min(limit, s.client.pageLimit.Load())
 			continue
 		case err != nil:
 			return err
 		case int64(n) < limit:
-			s.complete = true
+			s.isComplete = true
 			return nil
 		case s.allCommitted():
 			return nil
 		}
-		limit = s.c.pageLimit.Load()
+		limit = s.client.pageLimit.Load()
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (s *completionScan) run(ctx context.Context) error {
 // allCommitted reports whether all batches are committed, so that nothing more needs to be found.
 func (s *completionScan) allCommitted() bool {
 	for _, q := range s.questions {
-		if !q.committed {
+		if !q.isCommitted {
 			return false
 		}
 	}
@@ -87,7 +87,7 @@ func (c *Client) halvePageLimit(limit int64) bool {
 
 // readPage reads one page, and returns its number of elements.
 func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error) {
-	c := s.c
+	c := s.client
 	body, err := json.Marshal(c.completionRequest(s.party, s.readUpTo))
 	if err != nil {
 		return 0, fmt.Errorf("canton: encode request: %w", err)
@@ -95,9 +95,9 @@ func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	query := url.Values{"limit": {formatInt(limit)}, "stream_idle_timeout_ms": {formatInt(s.idleWait.Milliseconds())}}
-	req, err := newPost(ctx, c.endpoint.completions+"?"+query.Encode(), body)
+	req, err := newPost(ctx, c.endpoint.completionsURL+"?"+query.Encode(), body)
 	if err != nil {
-		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: requestSecrets{url: c.endpoint.secrets}.redactError(err)}
+		return 0, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Err: requestSecrets{urlSecrets: c.endpoint.secrets}.redactError(err)}
 	}
 	// A query may be sent again, when its connection was being closed.
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -109,7 +109,7 @@ func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error)
 	if resp.StatusCode != http.StatusOK {
 		e := readEnvelope(resp.Header, resp.Body, cancel)
 		err := &dlt.Error{
-			Op: opStatuses, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.redactText(e.shownText()),
+			Op: opStatuses, StatusCode: resp.StatusCode, Code: max(e.grpcCode, 0), Message: resp.secrets.redactText(e.shownText()),
 			Kind: readKind(resp.StatusCode, e), RetryAfter: max(e.retryAfter, retryAfter(resp.Header)),
 		}
 		switch {
@@ -118,7 +118,7 @@ func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error)
 		case e.isParticipants && e.id == "OFFSET_AFTER_LEDGER_END":
 			err.Err = errAfterEnd
 		case resp.StatusCode == http.StatusRequestEntityTooLarge:
-			err.Err = errTooLong
+			err.Err = errListTooLong
 		}
 		return 0, err
 	}
@@ -128,7 +128,7 @@ func (s *completionScan) readPage(ctx context.Context, limit int64) (int, error)
 		reached = max(reached, e.offset)
 	})
 	if err != nil {
-		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Err: resp.secret.redactError(err)}
+		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Err: resp.secrets.redactError(err)}
 	}
 	if int64(n) >= limit && reached == s.readUpTo {
 		return n, &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Message: "a full list of completions without offsets"}
@@ -144,7 +144,7 @@ func (c *Client) completionRequest(party batch.ServiceID, after int64) any {
 		UserID  string            `json:"userId,omitempty"`
 		Parties []batch.ServiceID `json:"parties"`
 		Begin   int64             `json:"beginExclusive"`
-	}{c.user, []batch.ServiceID{party}, after}
+	}{c.userID, []batch.ServiceID{party}, after}
 }
 
 // recordElement records one element.
@@ -153,13 +153,13 @@ func (s *completionScan) recordElement(e element) {
 		return
 	}
 	q := s.questions[e.completion.CommandID]
-	if q == nil || !e.completion.isOf(s.c.user, string(s.party)) {
+	if q == nil || !e.completion.isOf(s.client.userID, string(s.party)) {
 		return
 	}
 	v := e.completion.verdict()
 	switch {
 	case v.reported == batch.ReportedCommitted:
-		q.committed = true
+		q.isCommitted = true
 		q.attempt = max(q.attempt, v.attempt)
 	case v.attempt >= q.lastFailure.attempt:
 		q.lastFailure = v

@@ -16,20 +16,20 @@ import (
 // number costs no more requests.
 const maxIDs = 200
 
-// question is a query about one batch.
-type question struct {
+// batchQuestion is a query about one batch.
+type batchQuestion struct {
 	key            batch.Key
 	number         int   // the attempt that is asked about; 0 means any
-	after          int64 // the completions after this offset are needed
-	afterIsGuess   bool  // true if after is only a guess
+	afterOffset    int64 // the completions after this offset are needed
+	isOffsetGuess  bool  // true if after is only a guess
 	mayHaveEarlier bool  // there may be completions at or before after
-	pruned         bool  // completions after after were pruned
-	unclear        bool  // the last read found a completion that only an operator can judge
+	isPruned       bool  // completions after after were pruned
+	isUnclear      bool  // the last read found a completion that only an operator can judge
 
-	committed   bool
+	isCommitted bool
 	attempt     int // the committed attempt; 0 if it is not known
-	duplicate   bool
-	lastFailure verdict
+	isDuplicate bool
+	lastFailure completionVerdict
 }
 
 // BatchStatuses implements [dlt.BatchStatusReader]. It reads the completions of the service, a
@@ -49,7 +49,7 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 	}
 	var out []batch.Status
 	for _, together := range divideQuestions(questions) {
-		reached, complete, err := c.read(ctx, service, together, c.idleWait)
+		reached, complete, err := c.readCompletions(ctx, service, together, c.idleWait)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -70,11 +70,11 @@ func (c *Client) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 // operator can judge are read again from the same offset each time. So a question about them is
 // read alone, after the others, which would otherwise have to wait for all completions after that
 // offset.
-func divideQuestions(questions map[string]*question) (parts []map[string]*question) {
-	others := map[string]*question{}
+func divideQuestions(questions map[string]*batchQuestion) (parts []map[string]*batchQuestion) {
+	others := map[string]*batchQuestion{}
 	for id, q := range questions {
-		if q.unclear {
-			parts = append(parts, map[string]*question{id: q})
+		if q.isUnclear {
+			parts = append(parts, map[string]*batchQuestion{id: q})
 		} else {
 			others[id] = q
 		}
@@ -87,9 +87,9 @@ func divideQuestions(questions map[string]*question) (parts []map[string]*questi
 
 // questions returns one question for each batch. An id that cannot be a command id has none,
 // because such a batch was never sent.
-func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (map[string]*question, []error) {
+func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (map[string]*batchQuestion, []error) {
 	var errs []error
-	out := make(map[string]*question, len(attempts))
+	out := make(map[string]*batchQuestion, len(attempts))
 	for _, a := range attempts {
 		if !isCommandID(string(a.ID)) || !isParty(string(service)) {
 			continue
@@ -99,51 +99,51 @@ func (c *Client) questions(service batch.ServiceID, attempts []batch.Attempt) (m
 			continue
 		}
 		t := c.traces.get(batch.Key{Service: service, ID: a.ID})
-		q := &question{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, after: -1, unclear: t.unclear}
+		q := &batchQuestion{key: batch.Key{Service: service, ID: a.ID}, number: a.Number, afterOffset: -1, isUnclear: t.isUnclear}
 		switch {
-		case t.wasRead && (t.pruned || !t.mayHaveEarlier || a.Prepared == nil):
-			q.after, q.mayHaveEarlier, q.lastFailure, q.duplicate = t.readUpTo, t.mayHaveEarlier, t.lastFailure, t.duplicate
-			q.pruned = t.pruned && a.Prepared != nil
+		case t.wasRead && (t.isPruned || !t.mayHaveEarlier || a.Prepared == nil):
+			q.afterOffset, q.mayHaveEarlier, q.lastFailure, q.isDuplicate = t.readUpTo, t.mayHaveEarlier, t.lastFailure, t.isDuplicate
+			q.isPruned = t.isPruned && a.Prepared != nil
 		case a.Prepared != nil:
 			offset, err := parsePrepared(a.Prepared)
 			if err != nil {
 				errs = append(errs, &dlt.Error{Op: opStatuses, Kind: dlt.ErrMisconfigured, Message: "batch " + batch.Excerpt(q.key.String(), 80), Err: err})
 				continue
 			}
-			q.after, q.duplicate = offset, t.duplicate
+			q.afterOffset, q.isDuplicate = offset, t.isDuplicate
 		default:
-			q.afterIsGuess, q.duplicate = true, t.duplicate
+			q.isOffsetGuess, q.isDuplicate = true, t.isDuplicate
 		}
 		out[string(a.ID)] = q
 	}
 	return out, errs
 }
 
-// read reads the completions that the questions need, and returns the offset up to which
-// everything was read. complete is true if no more completions came for the idle time.
-func (c *Client) read(ctx context.Context, service batch.ServiceID, questions map[string]*question, idle time.Duration) (reached int64, complete bool, err error) {
+// readCompletions reads the completions that the questions need, and returns the offset up to
+// which everything was read. complete is true if no more completions came for the idle time.
+func (c *Client) readCompletions(ctx context.Context, service batch.ServiceID, questions map[string]*batchQuestion, idle time.Duration) (reached int64, complete bool, err error) {
 	if err := c.setLookBack(ctx, questions); err != nil {
 		return 0, false, err
 	}
 	begin := int64(math.MaxInt64)
 	for _, q := range questions {
-		begin = min(begin, q.after)
+		begin = min(begin, q.afterOffset)
 	}
-	s := completionScan{c: c, party: service, questions: questions, idleWait: idle, readUpTo: begin}
-	err = s.run(ctx)
+	s := completionScan{client: c, party: service, questions: questions, idleWait: idle, readUpTo: begin}
+	err = s.readAll(ctx)
 	if errors.Is(err, errPruned) {
 		var pruned int64
 		if pruned, err = c.prunedUpTo(ctx, opStatuses); err != nil {
 			return 0, false, err
 		}
 		for _, q := range questions {
-			if q.after < pruned {
-				q.pruned, q.mayHaveEarlier = q.pruned || !q.afterIsGuess && !q.mayHaveEarlier, true
-				q.after = pruned
+			if q.afterOffset < pruned {
+				q.isPruned, q.mayHaveEarlier = q.isPruned || !q.isOffsetGuess && !q.mayHaveEarlier, true
+				q.afterOffset = pruned
 			}
 		}
 		s.readUpTo = max(s.readUpTo, pruned)
-		err = s.run(ctx)
+		err = s.readAll(ctx)
 	}
 	if errors.Is(err, errAfterEnd) {
 		// The participant was restored to an earlier state: nothing that was read before counts.
@@ -152,14 +152,14 @@ func (c *Client) read(ctx context.Context, service batch.ServiceID, questions ma
 		}
 		return -1, false, err // so that no call remembers this offset
 	}
-	return s.readUpTo, s.complete, err
+	return s.readUpTo, s.isComplete, err
 }
 
 // setLookBack sets after in the questions that have no offset.
-func (c *Client) setLookBack(ctx context.Context, questions map[string]*question) error {
+func (c *Client) setLookBack(ctx context.Context, questions map[string]*batchQuestion) error {
 	from := int64(-1)
 	for _, q := range questions {
-		if q.after >= 0 {
+		if q.afterOffset >= 0 {
 			continue
 		}
 		if from < 0 {
@@ -169,30 +169,30 @@ func (c *Client) setLookBack(ctx context.Context, questions map[string]*question
 			}
 			from = max(0, end-c.lookBack)
 		}
-		q.after, q.mayHaveEarlier = from, from > 0
+		q.afterOffset, q.mayHaveEarlier = from, from > 0
 	}
 	return nil
 }
 
 // statusOf returns the status that the completions prove, and remembers what was read. The zero
 // Status means no answer.
-func (c *Client) statusOf(q *question, reached int64, complete bool) (batch.Status, error) {
+func (c *Client) statusOf(q *batchQuestion, reached int64, complete bool) (batch.Status, error) {
 	s := batch.Status{ID: q.key.ID}
-	if q.committed || q.duplicate {
+	if q.isCommitted || q.isDuplicate {
 		c.traces.forget(q.key)
 		s.Reported, s.Attempt = batch.ReportedCommitted, q.attempt
 		return s, nil
 	}
 	judged := q.lastFailure.attempt != 0 && q.lastFailure.attempt >= q.number
 	unclear := judged && q.lastFailure.reported == 0
-	if q.after >= 0 && reached >= q.after || unclear {
+	if q.afterOffset >= 0 && reached >= q.afterOffset || unclear {
 		c.traces.update(q.key, func(t *batchTrace) {
 			// Completions that cannot be judged are read again, since the transmission may have
 			// failed.
-			if t.unclear = unclear; unclear || t.wasRead && t.readUpTo >= reached && (q.mayHaveEarlier || !t.mayHaveEarlier) {
+			if t.isUnclear = unclear; unclear || t.wasRead && t.readUpTo >= reached && (q.mayHaveEarlier || !t.mayHaveEarlier) {
 				return // or another call has read further
 			}
-			t.wasRead, t.readUpTo, t.mayHaveEarlier, t.pruned, t.lastFailure = true, reached, q.mayHaveEarlier, q.pruned, q.lastFailure
+			t.wasRead, t.readUpTo, t.mayHaveEarlier, t.isPruned, t.lastFailure = true, reached, q.mayHaveEarlier, q.isPruned, q.lastFailure
 		})
 	}
 	if judged {
@@ -201,18 +201,18 @@ func (c *Client) statusOf(q *question, reached int64, complete bool) (batch.Stat
 	switch {
 	case !complete:
 		return batch.Status{}, nil // there may be more completions: the question is asked again
-	case q.pruned:
+	case q.isPruned:
 		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
-			"completions up to offset %d were pruned, and those of batch %s may have been among them", q.after, batch.Excerpt(q.key.String(), 80))}
+			"completions up to offset %d were pruned, and those of batch %s may have been among them", q.afterOffset, batch.Excerpt(q.key.String(), 80))}
 	}
 	s.Reported = batch.ReportedUnknown
 	if q.mayHaveEarlier {
-		s.Message = "no completion was found, and they were read from no further back than offset " + formatInt(q.after)
+		s.Message = "no completion was found, and they were read from no further back than offset " + formatInt(q.afterOffset)
 	}
 	return s, nil
 }
 
-func (c *Client) rejectedStatus(q *question, s batch.Status) (batch.Status, error) {
+func (c *Client) rejectedStatus(q *batchQuestion, s batch.Status) (batch.Status, error) {
 	if q.lastFailure.reported == 0 {
 		return batch.Status{}, &dlt.Error{Op: opStatuses, Message: fmt.Sprintf(
 			"attempt %d of batch %s ended with what only an operator can judge: %s", q.lastFailure.attempt, batch.Excerpt(q.key.String(), 80), q.lastFailure.message)}

@@ -28,16 +28,16 @@ const (
 // reports. SUBMISSION_ALREADY_IN_FLIGHT is doubt: the batch's outcome depends on the earlier
 // attempt. The error is a [*dlt.Error].
 func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
-	defer func() { err = dlt.At(c.endpoint.shown, err) }()
+	defer func() { err = dlt.At(c.endpoint.shownURL, err) }()
 	body, err := c.submission(a)
 	if err != nil {
 		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrRejected, Err: err}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := newPost(ctx, c.endpoint.submit, body)
+	req, err := newPost(ctx, c.endpoint.submitURL, body)
 	if err != nil {
-		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: requestSecrets{url: c.endpoint.secrets}.redactError(err)}
+		return &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: requestSecrets{urlSecrets: c.endpoint.secrets}.redactError(err)}
 	}
 	resp, err := c.exchange(req, opSubmit)
 	if err != nil {
@@ -53,13 +53,13 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 		c.traces.noteDuplicate(a.Key)
 		return nil
 	}
-	return refusal(opSubmit, resp, e, kind)
+	return refusalError(opSubmit, resp, e, kind)
 }
 
-// refusal returns the [*dlt.Error] for a response.
-func refusal(op string, resp reply, e envelope, kind error) error {
+// refusalError returns the [*dlt.Error] for a response.
+func refusalError(op string, resp httpReply, e envelope, kind error) error {
 	err := &dlt.Error{
-		Op: op, StatusCode: resp.StatusCode, Code: max(e.grpc, 0), Message: resp.secret.redactText(e.shownText()), Kind: kind,
+		Op: op, StatusCode: resp.StatusCode, Code: max(e.grpcCode, 0), Message: resp.secrets.redactText(e.shownText()), Kind: kind,
 	}
 	if errors.Is(kind, dlt.ErrBusy) {
 		err.RetryAfter = max(e.retryAfter, retryAfter(resp.Header))

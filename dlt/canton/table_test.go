@@ -14,13 +14,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-const none batch.Reported = 0 // no answer, and an error
+const noReport batch.Reported = 0 // no answer, and an error
 
 // errorTable has the meaning of every id in docs/ledgers/canton.md, with at least one id of each
 // category: as the answer to a POST ("" is accepted) and in a completion.
 var errorTable = map[string]struct {
-	post       batch.ErrorKind
-	completion batch.Reported
+	wantOfPost       batch.ErrorKind
+	wantOfCompletion batch.Reported
 }{
 	// Category 1: the command may have been accepted.
 	"SERVICE_NOT_RUNNING":          {batch.KindDoubt, batch.ReportedUnknown},
@@ -49,7 +49,7 @@ var errorTable = map[string]struct {
 	"REQUEST_TIME_OUT":          {batch.KindDoubt, batch.ReportedUnknown},
 	"REQUEST_DEADLINE_EXCEEDED": {batch.KindDoubt, batch.ReportedUnknown},
 	// Category 4: only the operator can find the outcome.
-	"LEDGER_API_INTERNAL_ERROR": {batch.KindDoubt, none},
+	"LEDGER_API_INTERNAL_ERROR": {batch.KindDoubt, noReport},
 	// Categories 5 and 8: the command is refused for good.
 	"SECURITY_ALERT":            {batch.KindRejected, batch.ReportedInvalid},
 	"MISSING_FIELD":             {batch.KindRejected, batch.ReportedInvalid},
@@ -99,7 +99,7 @@ var errorTable = map[string]struct {
 	"CONTRACT_NOT_FOUND":               {batch.KindRejected, batch.ReportedInvalid},
 	"LOCAL_VERDICT_INACTIVE_CONTRACTS": {batch.KindRejected, batch.ReportedInvalid},
 	// Category 12: an error of reading only, which says nothing about a command.
-	"OFFSET_AFTER_LEDGER_END": {batch.KindDoubt, none},
+	"OFFSET_AFTER_LEDGER_END": {batch.KindDoubt, noReport},
 }
 
 func TestErrorTableIsComplete(t *testing.T) {
@@ -107,17 +107,17 @@ func TestErrorTableIsComplete(t *testing.T) {
 }
 
 func TestErrorsOfThePOST(t *testing.T) {
-	r := newRig(t, nil, nil)
+	r := newTestClient(t, nil, nil)
 	for id, want := range errorTable {
 		t.Run(id, func(t *testing.T) {
-			r.p.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
+			r.participant.SetFault(func(p cantontest.RequestPoint) cantontest.Fault {
 				if p.Operation != cantontest.OpSubmit {
 					return cantontest.Fault{}
 				}
 				return cantontest.Fault{Answer: cantontest.AnswerError, Error: id}
 			})
 			err := r.submit(attempt(transfer("post-"+id), 1, nil))
-			require.Equal(t, want.post, dlt.Kind(err), "%v", err)
+			require.Equal(t, want.wantOfPost, dlt.Kind(err), "%v", err)
 			if err == nil {
 				return
 			}
@@ -125,7 +125,7 @@ func TestErrorsOfThePOST(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			assert.NotZero(t, e.StatusCode)
 			assert.NotZero(t, e.Code, "the gRPC code")
-			if want.post == batch.KindBusy && cantontest.Errors()[id] == 2 {
+			if want.wantOfPost == batch.KindBusy && cantontest.Errors()[id] == 2 {
 				assert.Equal(t, time.Second, e.RetryAfter)
 			}
 		})
@@ -135,23 +135,23 @@ func TestErrorsOfThePOST(t *testing.T) {
 func TestErrorsInCompletions(t *testing.T) {
 	for name, old := range map[string]bool{"3.3": true, "3.4": false} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, &cantontest.Options{CompleteAfter: time.Millisecond, OldDetails: old}, nil)
+			r := newTestClient(t, &cantontest.Options{CompleteAfter: time.Millisecond, OldDetails: old}, nil)
 			for id, want := range errorTable {
 				t.Run(id, func(t *testing.T) {
-					r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault { return cantontest.Fault{Reject: id} })
+					r.participant.SetFault(func(cantontest.RequestPoint) cantontest.Fault { return cantontest.Fault{Reject: id} })
 					b := transfer("completion-" + id)
 					a := attempt(b, 3, r.prepare(b))
 					require.NoError(t, r.submit(a))
-					require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, string(b.ID)) == 1 }, 30*time.Second, time.Millisecond)
-					s, err := r.ask(a)
-					assert.Equal(t, want.completion, s.Reported, "%v", err)
-					if want.completion == none {
+					require.Eventually(t, func() bool { return r.participant.Count(cantontest.Rejected, string(b.ID)) == 1 }, 30*time.Second, time.Millisecond)
+					s, err := r.askStatus(a)
+					assert.Equal(t, want.wantOfCompletion, s.Reported, "%v", err)
+					if want.wantOfCompletion == noReport {
 						require.Error(t, err)
 						assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
 						return
 					}
 					require.NoError(t, err)
-					switch want.completion {
+					switch want.wantOfCompletion {
 					case batch.ReportedFailed, batch.ReportedInvalid, batch.ReportedUnknown:
 						assert.Equal(t, 3, s.Attempt, "the attempt that the submission id names")
 						assert.NotEmpty(t, s.Message)
@@ -166,101 +166,101 @@ func TestErrorsInCompletions(t *testing.T) {
 
 // Deduplication has these outcomes (docs/ledgers/canton.md#deduplication).
 func TestDeduplication(t *testing.T) {
-	once := func(t *testing.T, r *rig, id string) {
+	once := func(t *testing.T, r *testClient, id string) {
 		t.Helper()
-		assert.Equal(t, 1, r.p.Count(cantontest.Executed, id), "it took effect once")
+		assert.Equal(t, 1, r.participant.Count(cantontest.Executed, id), "it took effect once")
 	}
 	lost := func(cantontest.RequestPoint) cantontest.Fault { return cantontest.Fault{} }
 	for name, completes := range map[string]bool{"DUPLICATE_COMMAND on the POST": false, "DUPLICATE_COMMAND as completion": true} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, &cantontest.Options{DuplicateCompletes: completes}, nil)
+			r := newTestClient(t, &cantontest.Options{DuplicateCompletes: completes}, nil)
 			b := transfer("b")
 			prepared := r.prepare(b)
 			require.NoError(t, r.submit(attempt(b, 1, prepared)))
-			require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
 			second := attempt(b, 2, prepared)
 			require.NoError(t, r.submit(second), "an earlier attempt was accepted, which is a success")
-			s := r.becomes(second, batch.ReportedCommitted)
+			s := r.waitForStatus(second, batch.ReportedCommitted)
 			assert.Equal(t, 1, s.Attempt, "the one that took effect")
 			once(t, r, "b")
 		})
 	}
 	t.Run("DUPLICATE_COMMAND of a completion that lies further back than one looks", func(t *testing.T) {
-		r := newRig(t, nil, nil)
+		r := newTestClient(t, nil, nil)
 		b := transfer("b")
 		require.NoError(t, r.submit(attempt(b, 1, nil)))
-		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
-		r.p.Advance(1_000_000)
+		require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
+		r.participant.Advance(1_000_000)
 		second := attempt(b, 2, nil)
-		s, err := r.ask(second)
+		s, err := r.askStatus(second)
 		require.NoError(t, err)
 		require.Equal(t, batch.ReportedUnknown, s.Reported)
 		assert.Contains(t, s.Message, "offset 990011", "it says how far back it looked")
 		require.NoError(t, r.submit(second))
-		assert.Equal(t, batch.ReportedCommitted, r.becomes(second, batch.ReportedCommitted).Reported)
+		assert.Equal(t, batch.ReportedCommitted, r.waitForStatus(second, batch.ReportedCommitted).Reported)
 		once(t, r, "b")
 	})
 	t.Run("DUPLICATE_COMMAND as completion without the accepted one in sight", func(t *testing.T) {
-		r := newRig(t, &cantontest.Options{DuplicateCompletes: true}, nil)
+		r := newTestClient(t, &cantontest.Options{DuplicateCompletes: true}, nil)
 		b := transfer("b")
 		require.NoError(t, r.submit(attempt(b, 1, nil)))
-		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
-		r.p.Prune(r.p.LedgerEnd())
+		require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
+		r.participant.Prune(r.participant.LedgerEnd())
 		second := attempt(b, 2, nil)
 		require.NoError(t, r.submit(second))
-		assert.Zero(t, r.becomes(second, batch.ReportedCommitted).Attempt)
+		assert.Zero(t, r.waitForStatus(second, batch.ReportedCommitted).Attempt)
 		once(t, r, "b")
 	})
 	t.Run("SUBMISSION_ALREADY_IN_FLIGHT", func(t *testing.T) {
-		r := newRig(t, &cantontest.Options{CompleteAfter: 150 * time.Millisecond}, nil)
+		r := newTestClient(t, &cantontest.Options{CompleteAfter: 150 * time.Millisecond}, nil)
 		b := transfer("b")
 		prepared := r.prepare(b)
 		require.NoError(t, r.submit(attempt(b, 1, prepared)))
 		second := attempt(b, 2, prepared)
 		assert.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(second)), "the earlier one decides")
-		assert.Equal(t, 1, r.becomes(second, batch.ReportedCommitted).Attempt)
+		assert.Equal(t, 1, r.waitForStatus(second, batch.ReportedCommitted).Attempt)
 		once(t, r, "b")
 	})
 	t.Run("INVALID_DEDUPLICATION_PERIOD", func(t *testing.T) {
-		r := newRig(t, &cantontest.Options{MaxDeduplication: time.Hour}, nil)
+		r := newTestClient(t, &cantontest.Options{MaxDeduplication: time.Hour}, nil)
 		err := r.submit(attempt(transfer("b"), 1, nil))
 		assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
-		assert.Zero(t, r.p.Count(cantontest.Accepted, "b"))
+		assert.Zero(t, r.participant.Count(cantontest.Accepted, "b"))
 	})
 	t.Run("a rejected attempt does not block the next one", func(t *testing.T) {
-		r := newRig(t, nil, nil)
+		r := newTestClient(t, nil, nil)
 		b := transfer("b")
 		prepared := r.prepare(b)
-		r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+		r.participant.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
 			return cantontest.Fault{Reject: "SEQUENCER_REQUEST_FAILED"}
 		})
 		first := attempt(b, 1, prepared)
 		require.NoError(t, r.submit(first))
-		assert.Equal(t, 1, r.becomes(first, batch.ReportedFailed).Attempt)
-		r.p.SetFault(lost)
+		assert.Equal(t, 1, r.waitForStatus(first, batch.ReportedFailed).Attempt)
+		r.participant.SetFault(lost)
 		second := attempt(b, 2, prepared)
-		s, err := r.ask(second)
+		s, err := r.askStatus(second)
 		require.NoError(t, err)
 		assert.Equal(t, batch.ReportedUnknown, s.Reported, "the rejection was of another attempt")
 		require.NoError(t, r.submit(second))
-		assert.Equal(t, 2, r.becomes(second, batch.ReportedCommitted).Attempt)
+		assert.Equal(t, 2, r.waitForStatus(second, batch.ReportedCommitted).Attempt)
 		once(t, r, "b")
 	})
 	t.Run("the submission id plays no part", func(t *testing.T) {
-		r := newRig(t, nil, nil)
+		r := newTestClient(t, nil, nil)
 		b := transfer("b")
 		prepared := r.prepare(b)
 		for n := 1; n <= 5; n++ { // whatever happens to the answers
-			r.p.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
+			r.participant.SetFault(func(cantontest.RequestPoint) cantontest.Fault {
 				return cantontest.Fault{Answer: cantontest.AnswerReset, Accept: true}
 			})
 			assert.Equal(t, batch.KindDoubt, dlt.Kind(r.submit(attempt(b, n, prepared))))
 		}
-		r.p.SetFault(nil)
-		r.becomes(attempt(b, 5, prepared), batch.ReportedCommitted)
+		r.participant.SetFault(nil)
+		r.waitForStatus(attempt(b, 5, prepared), batch.ReportedCommitted)
 		once(t, r, "b")
 		var submissions []string
-		for _, e := range r.p.Journal() {
+		for _, e := range r.participant.Journal() {
 			if e.Kind == cantontest.Posted {
 				submissions = append(submissions, e.SubmissionID)
 			}
@@ -268,17 +268,17 @@ func TestDeduplication(t *testing.T) {
 		assert.Equal(t, []string{"b#1", "b#2", "b#3", "b#4", "b#5"}, submissions)
 	})
 	t.Run("another party, another command", func(t *testing.T) {
-		r := newRig(t, nil, nil)
+		r := newTestClient(t, nil, nil)
 		b := transfer("b")
 		require.NoError(t, r.submit(attempt(b, 1, r.prepare(b))))
 		other := b
 		other.Service = "Carol"
 		a := attempt(other, 1, r.prepare(other))
-		s, err := r.ask(a)
+		s, err := r.askStatus(a)
 		require.NoError(t, err)
 		assert.Equal(t, batch.ReportedUnknown, s.Reported)
 		require.NoError(t, r.submit(a))
-		r.becomes(a, batch.ReportedCommitted)
-		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 2 }, 30*time.Second, time.Millisecond)
+		r.waitForStatus(a, batch.ReportedCommitted)
+		require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, "b") == 2 }, 30*time.Second, time.Millisecond)
 	})
 }

@@ -17,53 +17,53 @@ type batchTrace struct {
 	readUpTo int64
 	// mayHaveEarlier is true if reading did not start before the first attempt.
 	mayHaveEarlier bool
-	// pruned is true if completions of the batch may have been pruned.
-	pruned bool
-	// unclear is true if the last read found a completion that only an operator can judge.
-	unclear bool
-	// duplicate is true if a submission was refused as a duplicate of an accepted one.
-	duplicate bool
+	// isPruned is true if completions of the batch may have been pruned.
+	isPruned bool
+	// isUnclear is true if the last read found a completion that only an operator can judge.
+	isUnclear bool
+	// isDuplicate is true if a submission was refused as a duplicate of an accepted one.
+	isDuplicate bool
 	// lastFailure is the last completion without success, of the highest attempt.
-	lastFailure verdict
+	lastFailure completionVerdict
 }
 
 // batchTraces holds the traces of the last 50,000 to 100,000 batches in flight.
 type batchTraces struct {
-	mu       sync.Mutex
-	new, old map[batch.Key]batchTrace
+	mu               sync.Mutex
+	newHalf, oldHalf map[batch.Key]batchTrace
 }
 
 func (t *batchTraces) get(k batch.Key) batchTrace {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if x, ok := t.new[k]; ok {
+	if x, ok := t.newHalf[k]; ok {
 		return x
 	}
-	return t.old[k]
+	return t.oldHalf[k]
 }
 
 // update changes one trace under the lock.
 func (t *batchTraces) update(k batch.Key, f func(*batchTrace)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	x, ok := t.new[k]
+	x, ok := t.newHalf[k]
 	if !ok {
-		x = t.old[k]
+		x = t.oldHalf[k]
 	}
 	f(&x)
-	if t.new == nil || (!ok && len(t.new) >= maxTraces) {
-		t.old, t.new = t.new, make(map[batch.Key]batchTrace)
+	if t.newHalf == nil || (!ok && len(t.newHalf) >= maxTraces) {
+		t.oldHalf, t.newHalf = t.newHalf, make(map[batch.Key]batchTrace)
 	}
-	t.new[k] = x
+	t.newHalf[k] = x
 }
 
 func (t *batchTraces) noteDuplicate(k batch.Key) {
-	t.update(k, func(x *batchTrace) { x.duplicate = true })
+	t.update(k, func(x *batchTrace) { x.isDuplicate = true })
 }
 
 func (t *batchTraces) forget(k batch.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.new, k)
-	delete(t.old, k)
+	delete(t.newHalf, k)
+	delete(t.oldHalf, k)
 }

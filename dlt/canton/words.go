@@ -15,14 +15,14 @@ const (
 	meansInFlight
 	// meansTransient: this attempt had no effect, and the same command may succeed later.
 	meansTransient
-	// meansWaits: this attempt had no effect, because of the state of the participant, of the
+	// meansNotYet: this attempt had no effect, because of the state of the participant, of the
 	// network or of the command's inputs; the error does not say which. The same command may
 	// succeed once a person has corrected that state.
-	meansWaits
+	meansNotYet
 	// meansRefused: this attempt had no effect, and no other attempt of the command will have one.
 	meansRefused
-	// meansSetup: this attempt had no effect, and no other command would have one either.
-	meansSetup
+	// meansMisconfigured: this attempt had no effect, and no other command would have one either.
+	meansMisconfigured
 	// meansInternal: only an operator of the participant can find the outcome.
 	meansInternal
 )
@@ -59,18 +59,18 @@ var idMeanings = map[string]meaning{
 	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_KEY":           meansRefused,
 	"INTERPRETATION_CRYPTO_ERROR_MALFORMED_SIGNATURE":     meansRefused,
 	// These errors are about this command, so other commands need not slow down.
-	"FAILED_TO_DETERMINE_LEDGER_TIME": meansWaits,
-	"INTERPRETATION_TIME_EXCEEDED":    meansWaits,
+	"FAILED_TO_DETERMINE_LEDGER_TIME": meansNotYet,
+	"INTERPRETATION_TIME_EXCEEDED":    meansNotYet,
 	// "package versions that are not supported by the participant": a newer one may accept it.
-	"ALLOWED_LANGUAGE_VERSIONS": meansWaits,
+	"ALLOWED_LANGUAGE_VERSIONS": meansNotYet,
 
 	// The class RequestValidationErrors. A bound in the future will be reached, and clocks differ.
-	"LEDGER_TIME_OUTSIDE_BOUNDS":       meansWaits,
-	"INVALID_DEDUPLICATION_PERIOD":     meansSetup, // the period of Options, which is sent with every command
-	"PARTICIPANT_PRUNED_DATA_ACCESSED": meansSetup,
+	"LEDGER_TIME_OUTSIDE_BOUNDS":       meansNotYet,
+	"INVALID_DEDUPLICATION_PERIOD":     meansMisconfigured, // the period of Options, which is sent with every command
+	"PARTICIPANT_PRUNED_DATA_ACCESSED": meansMisconfigured,
 
 	// The class SyncServiceInjectionError: an operator has to connect the participant.
-	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": meansSetup,
+	"NOT_CONNECTED_TO_ANY_SYNCHRONIZER": meansMisconfigured,
 
 	// The class TransactionProcessor.SubmissionErrors: "re-submit the transaction".
 	"UNKNOWN_CONTRACT_SYNCHRONIZER": meansTransient,
@@ -84,19 +84,19 @@ var idMeanings = map[string]meaning{
 
 // The error categories (docs/ledgers/canton.md#errors).
 const (
-	catTransientServerFailure = 1
-	catContention             = 2
-	catDeadlineUnknown        = 3
-	catInternal               = 4
-	catSecurityAlert          = 5
-	catCredentials            = 6
-	catPermission             = 7
-	catInvalidIndependent     = 8
-	catInvalidState           = 9
-	catResourceExists         = 10
-	catResourceMissing        = 11
-	catSeekAfterEnd           = 12
-	catUnsupported            = 14
+	categoryTransientServerFailure = 1
+	categoryContention             = 2
+	categoryDeadlineUnknown        = 3
+	categoryInternal               = 4
+	categorySecurityAlert          = 5
+	categoryCredentials            = 6
+	categoryPermission             = 7
+	categoryInvalidIndependent     = 8
+	categoryInvalidState           = 9
+	categoryResourceExists         = 10
+	categoryResourceMissing        = 11
+	categorySeekAfterEnd           = 12
+	categoryUnsupported            = 14
 )
 
 // categoryMeanings is the table of the categories, from their descriptions in ErrorCategory of
@@ -108,58 +108,58 @@ const (
 // definite answers"), and so are a lack of traffic credit (SequencerErrors) and packages that
 // are not vetted. So neither is final by itself.
 var categoryMeanings = map[int]meaning{
-	catTransientServerFailure: meansUnclear, // "the request might or might not have been processed"
-	catContention:             meansTransient,
-	catDeadlineUnknown:        meansUnclear, // "even if the request has completed successfully"
-	catInternal:               meansInternal,
-	catSecurityAlert:          meansRefused, // "non-retryable"
-	catCredentials:            meansSetup,
-	catPermission:             meansSetup,
-	catInvalidIndependent:     meansRefused, // "invalid independent of the state of the system"
-	catInvalidState:           meansWaits,
-	catResourceExists:         meansUnclear, // the existing resource may be an earlier attempt's
-	catResourceMissing:        meansWaits,
-	catSeekAfterEnd:           meansInternal, // an error of reading only
-	catUnsupported:            meansSetup,
+	categoryTransientServerFailure: meansUnclear, // "the request might or might not have been processed"
+	categoryContention:             meansTransient,
+	categoryDeadlineUnknown:        meansUnclear, // "even if the request has completed successfully"
+	categoryInternal:               meansInternal,
+	categorySecurityAlert:          meansRefused, // "non-retryable"
+	categoryCredentials:            meansMisconfigured,
+	categoryPermission:             meansMisconfigured,
+	categoryInvalidIndependent:     meansRefused, // "invalid independent of the state of the system"
+	categoryInvalidState:           meansNotYet,
+	categoryResourceExists:         meansUnclear, // the existing resource may be an earlier attempt's
+	categoryResourceMissing:        meansNotYet,
+	categorySeekAfterEnd:           meansInternal, // an error of reading only
+	categoryUnsupported:            meansMisconfigured,
 }
 
 // grpcCategories is the table of gRPC codes, for old and redacted errors without a category
 // (ErrorCategory of digital-asset/canton). INVALID_ARGUMENT (3) has two categories with the same
 // meaning here; CANCELLED, UNKNOWN and DATA_LOSS have none. RESOURCE_EXHAUSTED is a rate limit.
 var grpcCategories = map[int]int{
-	14: catTransientServerFailure, 10: catContention, 4: catDeadlineUnknown, 13: catInternal,
-	3: catInvalidIndependent, 16: catCredentials, 7: catPermission, 9: catInvalidState,
-	6: catResourceExists, 5: catResourceMissing, 11: catSeekAfterEnd, 12: catUnsupported,
-	8: catContention,
+	14: categoryTransientServerFailure, 10: categoryContention, 4: categoryDeadlineUnknown, 13: categoryInternal,
+	3: categoryInvalidIndependent, 16: categoryCredentials, 7: categoryPermission, 9: categoryInvalidState,
+	6: categoryResourceExists, 5: categoryResourceMissing, 11: categorySeekAfterEnd, 12: categoryUnsupported,
+	8: categoryContention,
 }
 
 // statusMeanings is the table of HTTP statuses of answers without the participant's error object,
-// in addition to [wire.Refuses], which means meansSetup. Such answers are those of the
+// in addition to [wire.Refuses], which means meansMisconfigured. Such answers are those of the
 // participant's HTTP server, or of a proxy. Any other status is unclear: a plain 503, above all,
 // is a request timeout, and the command goes on (docs/ledgers/canton.md#errors).
 var statusMeanings = map[int]meaning{
-	http.StatusTooManyRequests: meansTransient, // RFC 6585, section 4
-	http.StatusBadRequest:      meansSetup,     // a proxy's answer
+	http.StatusTooManyRequests: meansTransient,     // RFC 6585, section 4
+	http.StatusBadRequest:      meansMisconfigured, // a proxy's answer
 	// A proxy or server on the way does not accept the body (RFC 9110, section 15.5.14).
-	http.StatusRequestEntityTooLarge: meansWaits,
+	http.StatusRequestEntityTooLarge: meansNotYet,
 }
 
-// ownField is the name of the submission's field that comes from Options, not from the batch.
-const ownField = "user_id"
+// userIDField is the name of the submission's field that comes from Options, not from the batch.
+const userIDField = "user_id"
 
 // meaning returns the meaning of a failure. It looks first at the id, since a category is often
 // too wide, then at the category, and at the gRPC code if a redacted or old error has neither. A
 // failure that is in no table means meansInternal, and so is never final.
-func (f failure) meaning() meaning {
-	if f.id == "MISSING_FIELD" && f.context["field_name"] == ownField {
-		return meansSetup // Options.UserID is "", and the token names no user
+func (f participantError) meaning() meaning {
+	if f.id == "MISSING_FIELD" && f.context["field_name"] == userIDField {
+		return meansMisconfigured // Options.UserID is "", and the token names no user
 	}
 	if m, ok := idMeanings[f.id]; ok {
 		return m
 	}
 	category := f.category
 	if category <= 0 {
-		category = grpcCategories[f.grpc]
+		category = grpcCategories[f.grpcCode]
 	}
 	if m, ok := categoryMeanings[category]; ok {
 		return m
@@ -169,7 +169,7 @@ func (f failure) meaning() meaning {
 
 // isIndefinite reports whether the participant says that its answer is not definite: a submission
 // of the same command may then still take effect.
-func (f failure) isIndefinite() bool {
+func (f participantError) isIndefinite() bool {
 	word, said := f.context["definite_answer"]
 	return said && word != "true"
 }

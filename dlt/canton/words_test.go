@@ -11,14 +11,15 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-// said returns an error object with these values.
-func said(id string, category, grpc int) envelope {
+// errorEnvelope returns an error object with these values.
+func errorEnvelope(id string, category, grpc int) envelope {
 	return parseEnvelope("application/json", fmt.Appendf(nil,
 		`{"code":%q,"cause":"why","context":{"category":"%d","definite_answer":"false"},"errorCategory":%d,"grpcCodeValue":%d}`, id, category, category, grpc))
 }
 
-// in returns the reported status of the same failure in a completion with this definite_answer.
-func (f failure) in(definite string) batch.Reported {
+// reportedInCompletion returns the reported status of the same failure in a completion with this
+// definite_answer.
+func (f participantError) reportedInCompletion(definite string) batch.Reported {
 	f.context = map[string]string{"definite_answer": definite}
 	if definite == "" {
 		f.context = nil
@@ -31,7 +32,7 @@ func (f failure) in(definite string) batch.Reported {
 func TestWords(t *testing.T) {
 	kinds := map[meaning]batch.ErrorKind{
 		meansUnclear: batch.KindDoubt, meansDuplicate: "", meansInFlight: batch.KindDoubt, meansTransient: batch.KindBusy,
-		meansWaits: batch.KindNotYet, meansRefused: batch.KindRejected, meansSetup: batch.KindMisconfigured, meansInternal: batch.KindDoubt,
+		meansNotYet: batch.KindNotYet, meansRefused: batch.KindRejected, meansMisconfigured: batch.KindMisconfigured, meansInternal: batch.KindDoubt,
 	}
 	each := func(name string, e envelope, want meaning) {
 		assert.True(t, e.isParticipants, name)
@@ -39,20 +40,20 @@ func TestWords(t *testing.T) {
 		assert.Equal(t, kinds[want], kindOf(submitKind(400, e)), name)
 		for _, definite := range []string{"", "true", "false", "perhaps"} {
 			final := want == meansRefused && (definite == "" || definite == "true")
-			assert.Equal(t, final, e.in(definite) == batch.ReportedInvalid, "%s, definite_answer %q", name, definite)
-			assert.Equal(t, want == meansDuplicate, e.in(definite) == batch.ReportedCommitted, "%s, definite_answer %q", name, definite)
+			assert.Equal(t, final, e.reportedInCompletion(definite) == batch.ReportedInvalid, "%s, definite_answer %q", name, definite)
+			assert.Equal(t, want == meansDuplicate, e.reportedInCompletion(definite) == batch.ReportedCommitted, "%s, definite_answer %q", name, definite)
 		}
 	}
 	for id, want := range idMeanings {
 		for _, category := range []int{-1, 0, 2, 8, 9, 11, 99} { // the id decides, not the category
-			each(id, said(id, category, 3), want)
+			each(id, errorEnvelope(id, category, 3), want)
 		}
 	}
 	for category, want := range categoryMeanings {
-		each(fmt.Sprint("category ", category), said("NEVER_HEARD_OF", category, 3), want)
+		each(fmt.Sprint("category ", category), errorEnvelope("NEVER_HEARD_OF", category, 3), want)
 	}
 	for grpc, category := range grpcCategories {
-		each(fmt.Sprint("gRPC code ", grpc), said("NA", -1, grpc), categoryMeanings[category])
+		each(fmt.Sprint("gRPC code ", grpc), errorEnvelope("NA", -1, grpc), categoryMeanings[category])
 	}
 	for status, want := range statusMeanings {
 		assert.Equal(t, kinds[want], kindOf(submitKind(status, envelope{})), status)
@@ -71,10 +72,10 @@ func TestUnknownWordsEndNothing(t *testing.T) {
 				continue
 			}
 			for _, id := range []string{"", "NA", "NEVER_HEARD_OF", "daml_failure", "DAML_FAILURE ", "DUPLICATE_COMMAND_ID"} {
-				e := said(id, category, grpc)
+				e := errorEnvelope(id, category, grpc)
 				assert.Equal(t, batch.KindDoubt, kindOf(submitKind(400, e)), "%q, category %d, gRPC code %d", id, category, grpc)
 				for _, definite := range []string{"", "true", "false"} {
-					assert.Zero(t, e.in(definite), "%q, category %d, gRPC code %d", id, category, grpc)
+					assert.Zero(t, e.reportedInCompletion(definite), "%q, category %d, gRPC code %d", id, category, grpc)
 				}
 			}
 		}
@@ -102,7 +103,7 @@ func TestAMissingUserIsTheSetUp(t *testing.T) {
 }
 
 // A failure that is not definite is not final, in whatever form the detail says so.
-func TestIndefiniteInEachForm(t *testing.T) {
+func TestIndefiniteErrorsInEachForm(t *testing.T) {
 	for name, detail := range map[string]string{
 		"bytes":            `"value":"` + encodeInfo("INCONSISTENT", map[string]string{"category": "9", "definite_answer": "false"}) + `"`,
 		"decoded":          `"value":"","valueDecoded":{"reason":"INCONSISTENT","metadata":{"category":"9","definite_answer":"false"}}`,
@@ -112,7 +113,7 @@ func TestIndefiniteInEachForm(t *testing.T) {
 		if assert.NoError(t, err, name) {
 			v := e.completion.verdict()
 			assert.Equal(t, batch.ReportedUnknown, v.reported, name)
-			assert.False(t, v.certain, name)
+			assert.False(t, v.hasNoEffect, name)
 		}
 	}
 }
@@ -124,7 +125,7 @@ func TestAnUnknownStatusCodeEndsNothing(t *testing.T) {
 		if assert.NoError(t, err) {
 			v := e.completion.verdict()
 			assert.Zero(t, v.reported, code)
-			assert.False(t, v.certain, code)
+			assert.False(t, v.hasNoEffect, code)
 			assert.Contains(t, v.message, "unknown status code")
 		}
 	}

@@ -11,26 +11,26 @@ import (
 // service that is starting counts as unavailable, and one that does not start in time as a
 // misconfiguration (docs/ledgers/splinter.md#submitting).
 type absentServices struct {
-	startingTimeout time.Duration
+	maxStartTime time.Duration
 
-	mu    sync.Mutex
-	since map[string]time.Time
+	mu            sync.Mutex
+	firstAbsentAt map[string]time.Time
 }
 
 // kindOf404 returns the kind of error for a 404 about a service at this time.
 func (a *absentServices) kindOf404(p location, now time.Time) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.since == nil {
-		a.since = make(map[string]time.Time)
+	if a.firstAbsentAt == nil {
+		a.firstAbsentAt = make(map[string]time.Time)
 	}
 	key := p.node + " " + string(p.id)
-	first, known := a.since[key]
+	first, known := a.firstAbsentAt[key]
 	if !known {
 		first = now
-		a.since[key] = now
+		a.firstAbsentAt[key] = now
 	}
-	if now.Sub(first) > a.startingTimeout {
+	if now.Sub(first) > a.maxStartTime {
 		return dlt.ErrMisconfigured
 	}
 	return dlt.ErrUnavailable
@@ -39,5 +39,5 @@ func (a *absentServices) kindOf404(p location, now time.Time) error {
 func (a *absentServices) clear(p location) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.since, p.node+" "+string(p.id))
+	delete(a.firstAbsentAt, p.node+" "+string(p.id))
 }

@@ -46,22 +46,22 @@ func TestARefusedClientCertificateIsNoDoubt(t *testing.T) {
 	assert.Zero(t, served.Load())
 }
 
-// lost is a transport that sends a request and loses the answer.
-type lost struct{ sent atomic.Int32 }
+// lostResponses is a transport that sends a request and loses the answer.
+type lostResponses struct{ sendCount atomic.Int32 }
 
-func (l *lost) RoundTrip(*http.Request) (*http.Response, error) {
-	l.sent.Add(1)
+func (l *lostResponses) RoundTrip(*http.Request) (*http.Response, error) {
+	l.sendCount.Add(1)
 	return nil, errors.New("the answer was lost")
 }
 
 // A user's transport may contain another transport that does not call the hooks of a trace.
 func TestARegisteredProtocolProvesNothing(t *testing.T) {
-	var l lost
+	var l lostResponses
 	transport := &http.Transport{IdleConnTimeout: time.Second}
 	transport.RegisterProtocol("http", &l)
 	c, err := splinter.New("http://node:8085", &splinter.Options{Client: &http.Client{Transport: transport}})
 	require.NoError(t, err)
 	err = c.Submit(t.Context(), anyAttempt)
-	assert.EqualValues(t, 1, l.sent.Load())
+	assert.EqualValues(t, 1, l.sendCount.Load())
 	assert.Equal(t, batch.KindDoubt, dlt.Kind(err), "%v", err)
 }

@@ -28,7 +28,7 @@ func isID(s string) bool {
 // is not "circuit::service", and families, and versions of them, that no handler serves
 // (Options.Families). The error is a [*batch.InputError].
 func (c *Client) Check(b batch.Batch) error {
-	if err := sawtooth.CheckSize(b, c.o.MaxBody); err != nil {
+	if err := sawtooth.CheckSize(b, c.options.MaxBody); err != nil {
 		return err
 	}
 	if _, err := parseService(b.Service); err != nil {
@@ -39,7 +39,7 @@ func (c *Client) Check(b batch.Batch) error {
 		return err
 	}
 	for i, t := range parsed.Transactions {
-		if !executes(c.o.Families, t.FamilyName, t.FamilyVersion) {
+		if !isExecutable(c.options.Families, t.FamilyName, t.FamilyVersion) {
 			return &batch.InputError{
 				Key: b.Key(), Field: fmt.Sprintf("transactions[%d].header.family_name, family_version", i),
 				Value: batch.Excerpt(t.FamilyName+" "+t.FamilyVersion, 64), Want: "a family and a version of Options.Families",

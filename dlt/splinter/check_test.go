@@ -14,7 +14,7 @@ import (
 
 func TestCheck(t *testing.T) {
 	c := newClient(t, "http://localhost:8080", nil)
-	good := inc(t, service, "x")
+	good := incBatch(t, service, "x")
 	require.NoError(t, c.Check(good))
 	refused := func(b batch.Batch, field string) {
 		t.Helper()
@@ -32,16 +32,16 @@ func TestCheck(t *testing.T) {
 	}
 	// Check refuses batches on which a node would hang for 300 s
 	// (docs/ledgers/splinter.md#submitting).
-	poison := tx(splintertest.Set("x", 1))
+	poison := newTransaction(splintertest.Set("x", 1))
 	poison.FamilyName = "intkey"
-	refused(build(t, service, tx(splintertest.Set("x", 1)), poison), "transactions[1].header.family_name, family_version")
+	refused(buildBatch(t, service, newTransaction(splintertest.Set("x", 1)), poison), "transactions[1].header.family_name, family_version")
 	with := newClient(t, "http://localhost:8080", &splinter.Options{Families: []splinter.Family{{Name: "intkey"}}})
-	assert.NoError(t, with.Check(build(t, service, poison)))
+	assert.NoError(t, with.Check(buildBatch(t, service, poison)))
 	// Splinter 0.6.14 commits the versions 0.5, 0.6 and 1 of sabre, and stalls at any other.
 	for version, good := range map[string]bool{"0.5": true, "0.6": true, "1": true, "9.9": false, "1.0": false, "0.4": false} {
-		x := tx(splintertest.Set("x", 1))
+		x := newTransaction(splintertest.Set("x", 1))
 		x.FamilyName, x.FamilyVersion = "sabre", version
-		b := build(t, service, x)
+		b := buildBatch(t, service, x)
 		if good {
 			assert.NoError(t, c.Check(b), version)
 			continue
@@ -84,15 +84,15 @@ func TestNodeByService(t *testing.T) {
 	net := splintertest.Start(t, nil)
 	c := newClient(t, deadURL(t), &splinter.Options{Node: func(s batch.ServiceID) string { return net.URL(net.NodeOf(s)) }})
 	for i := range 2 {
-		b := inc(t, net.Service(i), "x")
-		require.NoError(t, c.Submit(t.Context(), attempt(b)))
+		b := incBatch(t, net.Service(i), "x")
+		require.NoError(t, c.Submit(t.Context(), firstAttempt(b)))
 		require.Eventually(t, func() bool {
-			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{attempt(b)})
+			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{firstAttempt(b)})
 			return err == nil && len(st) == 1 && st[0].Reported == batch.ReportedCommitted
 		}, 30*time.Second, time.Millisecond)
 	}
 	assert.EqualValues(t, 2, net.State(net.Service(0))["x"])
 	assert.Len(t, net.Executions(net.Service(0)), 2)
 	bad := newClient(t, deadURL(t), &splinter.Options{Node: func(batch.ServiceID) string { return "nonsense" }})
-	assert.Error(t, bad.Submit(t.Context(), attempt(inc(t, net.Service(0), "x"))))
+	assert.Error(t, bad.Submit(t.Context(), firstAttempt(incBatch(t, net.Service(0), "x"))))
 }

@@ -17,25 +17,25 @@ var _ dlt.Ledger = (*Client)(nil)
 type Client struct {
 	dlt.Unimplemented // the client has no SubmitList and no Prepare
 
-	o            Options
+	options      Options
 	traits       dlt.Traits
 	http         *http.Client
 	ownTransport bool // true if the transport is the library's own; see wire.TraceRequest
 	tokens       tokenCache
-	holder       string // this client's name in the leases of streams
+	leaseHolder  string // this client's name in the leases of streams
 
-	base             string
-	nodes            sync.Map // base URL -> *url.URL, or error
-	absent           absentServices
+	baseURL          string
+	nodeURLs         sync.Map // base URL -> *url.URL, or error
+	absentServices   absentServices
 	sentTransactions sentTransactions
-	valid            validSince
+	validSince       validSince
 	loggedIDs        idSet
 
 	receiptQueries lastTimes
-	writers        sync.Map // batch.ServiceID -> struct{}: this process writes the service's log
-	holds          holds
+	logWriters     sync.Map // batch.ServiceID -> struct{}: this process writes the service's log
+	holds          heldServices
 
-	stallsByNode   sync.Map // node -> *stalls
+	requestsByNode sync.Map // node -> *stalls
 	suspectClients sync.Map // batch.ServiceID -> *http.Client, for services at suspected nodes
 	circuits       sync.Map // node and circuit -> bool: whether it has several services
 }
@@ -52,7 +52,7 @@ func New(url string, o *Options) (*Client, error) {
 	}
 	hc, direct := c.httpClient()
 	return &Client{
-		o: c,
+		options: c,
 		traits: dlt.Traits{
 			Name: c.Name,
 			// The same bytes again execute again (docs/ledgers/splinter.md#the-same-bytes-again).
@@ -75,9 +75,9 @@ func New(url string, o *Options) (*Client, error) {
 			Streams:       true,
 			Checks:        true,
 		},
-		http: hc, ownTransport: direct, base: url, holder: rand.Text(),
-		tokens: tokenCache{source: c.Token, nodes: map[string]*nodeToken{}},
-		absent: absentServices{startingTimeout: c.StartingTimeout},
+		http: hc, ownTransport: direct, baseURL: url, leaseHolder: rand.Text(),
+		tokens:         tokenCache{source: c.Token, nodes: map[string]*nodeToken{}},
+		absentServices: absentServices{maxStartTime: c.StartingTimeout},
 	}, nil
 }
 

@@ -39,7 +39,7 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 		return nil
 	}
 	from := "" // "" means from the beginning
-	if !c.o.Replay {
+	if !c.options.Replay {
 		from = strings.Repeat("f", idLen) // greater than any id, so the node replays nothing
 	}
 	conn, err := c.subscribeAt(ctx, p, from)
@@ -50,15 +50,15 @@ func (c *Client) Events(ctx context.Context, services []batch.ServiceID, yield f
 		return err
 	}
 	defer func() { _ = conn.CloseNow() }()
-	s := &subscription{client: c, service: p.id, yield: yield, conn: conn, begun: time.Now()}
-	if c.o.Journal != nil {
-		if _, taken := c.writers.LoadOrStore(p.id, struct{}{}); !taken {
-			defer c.writers.Delete(p.id)
+	s := &subscription{client: c, service: p.id, yield: yield, conn: conn, begunAt: time.Now()}
+	if c.options.Journal != nil {
+		if _, taken := c.logWriters.LoadOrStore(p.id, struct{}{}); !taken {
+			defer c.logWriters.Delete(p.id)
 			s.log = &logWriter{client: c, service: p.id, stream: streamName(p.id)}
 		}
 	}
 	err = s.run(ctx)
-	if err != nil && s.roots != nil {
+	if err != nil && s.rootTracker != nil {
 		c.holds.begin(p.id, time.Now())
 	}
 	return err
@@ -78,7 +78,7 @@ func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*web
 	defer cancel()
 	hc := *c.http
 	hc.Timeout = 0 // the timeout would end the stream
-	target := p.root.JoinPath("ws", "subscribe")
+	target := p.rootURL.JoinPath("ws", "subscribe")
 	if from != "" {
 		target.RawQuery = "last_seen_event=" + from
 	}
@@ -87,7 +87,7 @@ func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*web
 	})
 	if err == nil {
 		c.noteAnswer(p, resp.StatusCode, h)
-		conn.SetReadLimit(c.o.MaxResponse)
+		conn.SetReadLimit(c.options.MaxResponse)
 		return conn, nil
 	}
 	if resp == nil {
@@ -103,11 +103,11 @@ func (c *Client) subscribeAt(ctx context.Context, p location, from string) (*web
 	return nil, c.refusalError(opEvents, resp.StatusCode, e, v)
 }
 
-// receivedFrame is the part of a frame that is kept, or the end of the stream. A frame has the
+// eventFrame is the part of a frame that is kept, or the end of the stream. A frame has the
 // changes of a transaction, so it may have any size, and up to 256 frames wait to be handled. So
 // only the id of an event is kept, and the text of a frame that is short enough to be the echo of
 // a probe.
-type receivedFrame struct {
+type eventFrame struct {
 	text []byte
 	id   string
 	err  error
@@ -116,14 +116,14 @@ type receivedFrame struct {
 // maxEcho is more bytes than any probe has.
 const maxEcho = 128
 
-// receive reads a frame. A frame that is neither an event nor short enough for an echo counts as a
-// gap.
-func receive(text []byte) receivedFrame {
+// readEventFrame reads a frame. A frame that is neither an event nor short enough for an echo
+// counts as a gap.
+func readEventFrame(text []byte) eventFrame {
 	if len(text) <= maxEcho {
-		return receivedFrame{text: text}
+		return eventFrame{text: text}
 	}
 	id, err := parseEvent(text)
-	return receivedFrame{id: id, err: err}
+	return eventFrame{id: id, err: err}
 }
 
 // subscription is one stream. Only run's goroutine uses it.
@@ -132,19 +132,19 @@ type subscription struct {
 	service batch.ServiceID
 	yield   func(dlt.Event) error
 	conn    *websocket.Conn
-	begun   time.Time
+	begunAt time.Time
 	log     *logWriter // nil means that no log is written
 
-	probe    prober
-	roots    *rootTracker   // nil means that roots are not followed
-	statuses []batch.Status // to be passed to yield
-	changed  bool           // true if something changed that has no status
-	lastHint time.Time
+	prober      prober
+	rootTracker *rootTracker   // nil means that roots are not followed
+	statuses    []batch.Status // to be passed to yield
+	hasNews     bool           // true if something changed that has no status
+	lastHint    time.Time
 }
 
 func (s *subscription) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	frames := make(chan receivedFrame, 256)
+	frames := make(chan eventFrame, 256)
 	done := make(chan struct{})
 	var questions sync.WaitGroup
 	defer func() {
@@ -160,55 +160,55 @@ func (s *subscription) run(ctx context.Context) error {
 	if err := s.yield(dlt.Event{Service: s.service, Live: true}); err != nil {
 		return err
 	}
-	s.probe = newProber(s.client.o.ProbeInterval)
+	s.prober = newProber(s.client.options.ProbeInterval)
 	answers := make(chan string, 1)
 	if s.log != nil {
-		if s.client.o.StateNeverReturns {
-			s.roots = &rootTracker{pause: s.client.o.ProbeInterval}
-			s.log.roots = s.roots
+		if s.client.options.StateNeverReturns {
+			s.rootTracker = &rootTracker{retryDelay: s.client.options.ProbeInterval}
+			s.log.rootTracker = s.rootTracker
 		}
-		s.log.open(ctx, s.begun)
+		s.log.open(ctx, s.begunAt)
 		defer func() { s.log.close(context.WithoutCancel(ctx)) }()
 	}
-	tick := time.NewTicker(max(s.client.o.ProbeInterval/5, time.Millisecond))
+	tick := time.NewTicker(max(s.client.options.ProbeInterval/5, time.Millisecond))
 	defer tick.Stop()
 	for {
-		if s.roots != nil && s.roots.due(time.Now()) {
-			s.roots.ask(time.Now())
-			questions.Go(func() { answers <- s.root(ctx) })
+		if s.rootTracker != nil && s.rootTracker.isDue(time.Now()) {
+			s.rootTracker.noteAsked(time.Now())
+			questions.Go(func() { answers <- s.askRoot(ctx) })
 		}
-		if err := s.send(ctx, len(frames) > 0); err != nil {
+		if err := s.sendProbes(ctx, len(frames) > 0); err != nil {
 			return s.endError(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case root := <-answers:
-			s.roots.noteAnswer(root, s.probe.count)
+			s.rootTracker.noteAnswer(root, s.prober.probeCount)
 		case f := <-frames:
-			if err := s.takeAll(f, frames); err != nil {
+			if err := s.handleFrames(f, frames); err != nil {
 				return s.endError(ctx, err)
 			}
 		case <-tick.C:
 		}
-		if err := s.deliver(); err != nil {
+		if err := s.yieldStatuses(); err != nil {
 			return err
 		}
-		if s.roots != nil {
-			s.roots.settle(s.probe.provedBy)
-			if s.roots.unsettledRoot != "" {
-				s.probe.makeDue(time.Now())
+		if s.rootTracker != nil {
+			s.rootTracker.settle(s.prober.provedBy)
+			if s.rootTracker.unsettledRoot != "" {
+				s.prober.makeDue(time.Now())
 			}
 		}
 		if s.log != nil {
-			s.log.renewAndWrite(ctx, &s.probe)
+			s.log.renewAndWrite(ctx, &s.prober)
 		}
 	}
 }
 
-// root asks for the root hash of the service's state. It returns "" if there is no answer.
-func (s *subscription) root(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, promptAnswer)
+// askRoot asks for the root hash of the service's state. It returns "" if there is no answer.
+func (s *subscription) askRoot(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, maxPromptAnswer)
 	defer cancel()
 	st, err := s.client.State(s.service)
 	if err != nil {
@@ -231,12 +231,12 @@ func (s *subscription) endError(ctx context.Context, err error) error {
 
 // read passes frames on until the stream ends. The library answers the server's pings only during
 // a Read.
-func (s *subscription) read(ctx context.Context, frames chan<- receivedFrame) {
+func (s *subscription) read(ctx context.Context, frames chan<- eventFrame) {
 	for {
 		_, text, err := s.conn.Read(ctx)
-		r := receivedFrame{err: err}
+		r := eventFrame{err: err}
 		if err == nil {
-			r = receive(text)
+			r = readEventFrame(text)
 		}
 		select {
 		case frames <- r:
@@ -249,10 +249,10 @@ func (s *subscription) read(ctx context.Context, frames chan<- receivedFrame) {
 	}
 }
 
-// takeAll handles a frame and the frames that have come since, up to a limit.
-func (s *subscription) takeAll(f receivedFrame, more <-chan receivedFrame) error {
+// handleFrames handles a frame and the frames that have come since, up to a limit.
+func (s *subscription) handleFrames(f eventFrame, more <-chan eventFrame) error {
 	for range cap(more) {
-		if err := s.take(f); err != nil {
+		if err := s.handleFrame(f); err != nil {
 			return err
 		}
 		select {
@@ -261,16 +261,16 @@ func (s *subscription) takeAll(f receivedFrame, more <-chan receivedFrame) error
 			return nil
 		}
 	}
-	return s.take(f)
+	return s.handleFrame(f)
 }
 
-func (s *subscription) take(f receivedFrame) error {
+func (s *subscription) handleFrame(f eventFrame) error {
 	if f.err != nil {
 		return f.err
 	}
 	id := f.id
 	if f.text != nil {
-		if s.probe.isEcho(f.text, time.Now()) {
+		if s.prober.isEcho(f.text, time.Now()) {
 			return nil
 		}
 		var err error
@@ -278,15 +278,15 @@ func (s *subscription) take(f receivedFrame) error {
 			return err // an unreadable event counts as a gap
 		}
 	}
-	s.probe.noteEvent()
-	if s.roots != nil {
-		s.roots.noteEvent()
+	s.prober.noteEvent()
+	if s.rootTracker != nil {
+		s.rootTracker.noteEvent()
 	}
 	if s.log != nil && isID(id) { // a transaction that passes Check has such an id
 		s.log.add(id)
 	}
-	if known := s.client.sentTransactions.batch(s.service, id); known == "" {
-		s.changed = true
+	if known := s.client.sentTransactions.batchOf(s.service, id); known == "" {
+		s.hasNews = true
 	} else if n := len(s.statuses); n == 0 || s.statuses[n-1].ID != known { // unless another transaction of the batch has added the status
 		s.statuses = append(s.statuses, batch.Status{ID: known, Reported: batch.ReportedCommitted})
 	}
@@ -296,7 +296,7 @@ func (s *subscription) take(f receivedFrame) error {
 // hintInterval is the time between events without statuses: a replay has many old transactions.
 const hintInterval = 100 * time.Millisecond
 
-func (s *subscription) deliver() error {
+func (s *subscription) yieldStatuses() error {
 	if len(s.statuses) > 0 {
 		statuses := s.statuses
 		s.statuses = nil // the receiver may keep the slice
@@ -304,16 +304,16 @@ func (s *subscription) deliver() error {
 			return err
 		}
 	}
-	if now := time.Now(); s.changed && now.Sub(s.lastHint) >= hintInterval {
-		s.changed, s.lastHint = false, now
+	if now := time.Now(); s.hasNews && now.Sub(s.lastHint) >= hintInterval {
+		s.hasNews, s.lastHint = false, now
 		return s.yield(dlt.Event{Service: s.service})
 	}
 	return nil
 }
 
-// send sends a probe, if one is due.
-func (s *subscription) send(ctx context.Context, waiting bool) error {
-	text, err := s.probe.next(time.Now(), waiting)
+// sendProbes sends a probe, if one is due.
+func (s *subscription) sendProbes(ctx context.Context, waiting bool) error {
+	text, err := s.prober.nextProbe(time.Now(), waiting)
 	if err != nil || text == "" {
 		return err
 	}

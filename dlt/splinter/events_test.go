@@ -18,18 +18,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// listener is a running stream of events.
-type listener struct {
+// eventListener is a running stream of events.
+type eventListener struct {
 	t      testing.TB
 	events chan dlt.Event
 	err    chan error
 	cancel context.CancelFunc
 }
 
-func listen(t testing.TB, c *splinter.Client, s batch.ServiceID) *listener {
+func startListener(t testing.TB, c *splinter.Client, s batch.ServiceID) *eventListener {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &listener{t: t, events: make(chan dlt.Event, 1000), err: make(chan error, 1), cancel: cancel}
+	l := &eventListener{t: t, events: make(chan dlt.Event, 1000), err: make(chan error, 1), cancel: cancel}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -39,8 +39,8 @@ func listen(t testing.TB, c *splinter.Client, s batch.ServiceID) *listener {
 	return l
 }
 
-// next returns the next event that is accepts, and drops the others.
-func (l *listener) next(want string, is func(dlt.Event) bool) dlt.Event {
+// waitForEvent returns the next event that is accepts, and drops the others.
+func (l *eventListener) waitForEvent(want string, is func(dlt.Event) bool) dlt.Event {
 	l.t.Helper()
 	bound := time.NewTimer(5 * time.Second)
 	defer bound.Stop()
@@ -66,18 +66,21 @@ func (l *listener) next(want string, is func(dlt.Event) bool) dlt.Event {
 	}
 }
 
-func (l *listener) live() { l.t.Helper(); l.next("live", func(e dlt.Event) bool { return e.Live }) }
-
-func (l *listener) committed(id batch.ID) {
+func (l *eventListener) waitForLive() {
 	l.t.Helper()
-	l.next("committed", func(e dlt.Event) bool {
+	l.waitForEvent("live", func(e dlt.Event) bool { return e.Live })
+}
+
+func (l *eventListener) waitForCommit(id batch.ID) {
+	l.t.Helper()
+	l.waitForEvent("committed", func(e dlt.Event) bool {
 		return slices.ContainsFunc(e.Statuses, func(s batch.Status) bool { return s.ID == id && s.Reported == batch.ReportedCommitted })
 	})
 }
 
 func isHint(e dlt.Event) bool { return !e.Live && len(e.Statuses) == 0 }
 
-func (l *listener) ended() error {
+func (l *eventListener) waitForEnd() error {
 	l.t.Helper()
 	select {
 	case err := <-l.err:
@@ -91,49 +94,49 @@ func (l *listener) ended() error {
 
 func TestEventsStream(t *testing.T) {
 	net := splintertest.Start(t, &splintertest.Options{PingInterval: 2 * time.Millisecond})
-	ours := newClient(t, net.URL(0), options(nil))
-	theirs := newClient(t, net.URL(1), options(nil))
-	l := listen(t, ours, net.Service(0))
-	l.live()
+	ours := newClient(t, net.URL(0), clientOptions(nil))
+	theirs := newClient(t, net.URL(1), clientOptions(nil))
+	l := startListener(t, ours, net.Service(0))
+	l.waitForLive()
 	for range 3 { // longer than many pings take
-		b := build(t, net.Service(0), tx(splintertest.Inc("x", 1)), tx(splintertest.Inc("x", 1)))
-		require.NoError(t, ours.Submit(t.Context(), attempt(b)))
-		l.committed(b.ID)
+		b := buildBatch(t, net.Service(0), newTransaction(splintertest.Inc("x", 1)), newTransaction(splintertest.Inc("x", 1)))
+		require.NoError(t, ours.Submit(t.Context(), firstAttempt(b)))
+		l.waitForCommit(b.ID)
 	}
-	require.NoError(t, theirs.Submit(t.Context(), attempt(inc(t, net.Service(1), "x"))))
-	assert.Equal(t, net.Service(0), l.next("a hint", isHint).Service)
+	require.NoError(t, theirs.Submit(t.Context(), firstAttempt(incBatch(t, net.Service(1), "x"))))
+	assert.Equal(t, net.Service(0), l.waitForEvent("a hint", isHint).Service)
 	l.cancel()
-	assert.NoError(t, l.ended())
+	assert.NoError(t, l.waitForEnd())
 }
 
 // A POST's events may come before its answer.
 func TestEventsBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, nil)
-		l := listen(t, w.c, w.service)
-		l.live()
-		d := w.lost(splintertest.AcceptedFirst)
-		l.committed(d.ID)
+		w := newTestNetwork(t, splintertest.Options{}, nil)
+		l := startListener(t, w.client, w.service)
+		l.waitForLive()
+		d := w.postWithoutAnswer(splintertest.AcceptedFirst)
+		l.waitForCommit(d.ID)
 	})
 }
 
 // The event of a transaction that is in two batches does not say which of them was committed.
 func TestEventsOfATransactionInTwoBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, nil)
-		x := tx(splintertest.Set("x", 1))
-		one, two := build(t, w.service, x), build(t, w.service, x, tx(splintertest.Invalid("y")))
+		w := newTestNetwork(t, splintertest.Options{}, nil)
+		x := newTransaction(splintertest.Set("x", 1))
+		one, two := buildBatch(t, w.service, x), buildBatch(t, w.service, x, newTransaction(splintertest.Invalid("y")))
 		w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerError, Status: 429})
 		for _, b := range []batch.Batch{one, two} {
 			_, err := w.post(b, time.Second)
 			require.Error(t, err)
 		}
 		w.fault.Store(nil)
-		l := listen(t, w.c, w.service)
-		l.live()
+		l := startListener(t, w.client, w.service)
+		l.waitForLive()
 		_, err := w.post(one, time.Second)
 		require.NoError(t, err)
-		e := l.next("an event", func(e dlt.Event) bool { return !e.Live })
+		e := l.waitForEvent("an event", func(e dlt.Event) bool { return !e.Live })
 		assert.Empty(t, e.Statuses)
 	})
 }
@@ -141,10 +144,10 @@ func TestEventsOfATransactionInTwoBatches(t *testing.T) {
 func TestEventsReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		w := newWorld(t, splintertest.Options{CommitInterval: time.Millisecond, HistorySize: 1000}, st)
+		w := newTestNetwork(t, splintertest.Options{CommitInterval: time.Millisecond, HistorySize: 1000}, st)
 		var last batch.Batch
 		for range 100 { // more than a page, so that some are skipped and some repeated
-			last = inc(t, w.service, "x")
+			last = incBatch(t, w.service, "x")
 			require.Eventually(t, func() bool {
 				_, err := w.post(last, time.Second)
 				if err != nil {
@@ -153,34 +156,34 @@ func TestEventsReplay(t *testing.T) {
 				return err == nil
 			}, 30*time.Second, time.Millisecond)
 		}
-		w.becomes(last, batch.ReportedCommitted)
-		w.streaming(w.c)
-		covered(t, st, w.service, 0, time.Time{})
+		w.waitForStatus(last, batch.ReportedCommitted)
+		w.startEvents(w.client)
+		waitUntilLogCovers(t, st, w.service, 0, time.Time{})
 		require.Eventually(t, func() bool {
-			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.network.Transactions(w.service))
 			return err == nil && len(found.IDs) >= 64
 		}, 30*time.Second, time.Millisecond, "a page at least")
-		b := w.committed()
+		b := w.newCommittedBatch()
 		require.Eventually(t, func() bool {
-			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service)[100:])
+			found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.network.Transactions(w.service)[100:])
 			return err == nil && len(found.IDs) == 1
 		}, 30*time.Second, time.Millisecond, "%s is not in the log", b.ID)
 	})
 }
 
-func TestEventsReplayOrNot(t *testing.T) {
-	w := newWorld(t, splintertest.Options{}, nil)
-	w.committed()
+func TestWhenEventsAreReplayed(t *testing.T) {
+	w := newTestNetwork(t, splintertest.Options{}, nil)
+	w.newCommittedBatch()
 	for name, replay := range map[string]bool{"all": true, "from now on": false} {
 		t.Run(name, func(t *testing.T) {
-			o := options(nil)
+			o := clientOptions(nil)
 			o.Replay = replay
-			l := listen(t, w.client(o), w.service)
-			l.live()
-			came := every(time.Millisecond, 100*time.Millisecond, func() bool { return len(l.events) > 0 })
+			l := startListener(t, w.newClient(o), w.service)
+			l.waitForLive()
+			came := pollUntil(time.Millisecond, 100*time.Millisecond, func() bool { return len(l.events) > 0 })
 			assert.Equal(t, replay, came)
-			w.committed()
-			l.next("a hint", isHint)
+			w.newCommittedBatch()
+			l.waitForEvent("a hint", isHint)
 		})
 	}
 }
@@ -191,8 +194,8 @@ func TestEventsLostWhileSubscribing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const gap = 400 * time.Millisecond
 		st := memory.New()
-		w := newWorld(t, splintertest.Options{SubscribeGap: gap}, st)
-		d, b := make(chan doubtful, 1), inc(t, w.service, "x")
+		w := newTestNetwork(t, splintertest.Options{SubscribeGap: gap}, st)
+		d, b := make(chan postedAttempt, 1), incBatch(t, w.service, "x")
 		go func() {
 			timer := time.NewTimer(gap / 8)
 			<-timer.C
@@ -201,13 +204,13 @@ func TestEventsLostWhileSubscribing(t *testing.T) {
 			w.fault.Store(nil)
 			d <- x
 		}()
-		w.streaming(w.c)
+		w.startEvents(w.client)
 		x := <-d
-		require.Len(t, w.net.Executions(w.service), 1, "in the gap")
-		covered(t, st, w.service, 0, time.Time{})
-		w.net.Evict(w.service, x.ID)
-		w.blind.Store(true)
-		w.never(x)
+		require.Len(t, w.network.Executions(w.service), 1, "in the gap")
+		waitUntilLogCovers(t, st, w.service, 0, time.Time{})
+		w.network.Evict(w.service, x.ID)
+		w.hidesStatuses.Store(true)
+		w.requireNoEvidence(x)
 	})
 }
 
@@ -216,110 +219,110 @@ func TestEventsLostWhileSubscribing(t *testing.T) {
 func TestEventsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		w := newWorld(t, splintertest.Options{}, st)
-		one := listen(t, w.c, w.service)
-		one.live()
-		covered(t, st, w.service, 0, time.Time{})
+		w := newTestNetwork(t, splintertest.Options{}, st)
+		one := startListener(t, w.client, w.service)
+		one.waitForLive()
+		waitUntilLogCovers(t, st, w.service, 0, time.Time{})
 		begun := time.Now()
-		other := w.client(options(st))
-		two := listen(t, other, w.service)
-		two.live()
-		covered(t, st, w.service, 200*time.Millisecond, time.Time{})
+		other := w.newClient(clientOptions(st))
+		two := startListener(t, other, w.service)
+		two.waitForLive()
+		waitUntilLogCovers(t, st, w.service, 200*time.Millisecond, time.Time{})
 		found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), nil)
 		require.NoError(t, err)
 		assert.Greater(t, found.Since, time.Since(begun), "the first one's span goes on")
 
 		logged := func(want int) {
 			t.Helper()
-			require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
-				found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+			require.True(t, pollUntil(time.Millisecond, 5*time.Second, func() bool {
+				found, err := st.FindStream(t.Context(), "scabbard "+string(w.service), w.network.Transactions(w.service))
 				require.NoError(t, err)
 				return len(found.IDs) == want
 			}), "transactions in the log")
 		}
-		w.committed()
-		two.next("an event", func(e dlt.Event) bool { return !e.Live }) // it gets events, although it does not write the log
+		w.newCommittedBatch()
+		two.waitForEvent("an event", func(e dlt.Event) bool { return !e.Live }) // it gets events, although it does not write the log
 		logged(1)
 		one.cancel()
-		require.NoError(t, one.ended())
+		require.NoError(t, one.waitForEnd())
 		taken := time.Now()
-		covered(t, st, w.service, 0, taken)
-		c := inc(t, w.service, "x")
-		require.NoError(t, other.Submit(t.Context(), attempt(c)))
-		two.committed(c.ID)
+		waitUntilLogCovers(t, st, w.service, 0, taken)
+		c := incBatch(t, w.service, "x")
+		require.NoError(t, other.Submit(t.Context(), firstAttempt(c)))
+		two.waitForCommit(c.ID)
 		logged(2)
 	})
 }
 
 // Of two streams of one service in one process only one writes the log.
-func TestEventsTwiceInAProcess(t *testing.T) {
+func TestTwoStreamsOfAServiceInOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &watched{Store: memory.New()}
-		w := newWorld(t, splintertest.Options{}, j)
-		one, two := listen(t, w.c, w.service), listen(t, w.c, w.service)
-		one.live()
-		two.live()
-		covered(t, j.Store, w.service, 50*time.Millisecond, time.Time{})
+		j := &faultyJournal{Store: memory.New()}
+		w := newTestNetwork(t, splintertest.Options{}, j)
+		one, two := startListener(t, w.client, w.service), startListener(t, w.client, w.service)
+		one.waitForLive()
+		two.waitForLive()
+		waitUntilLogCovers(t, j.Store, w.service, 50*time.Millisecond, time.Time{})
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		assert.Equal(t, 1, j.restarts)
+		assert.Equal(t, 1, j.spanStarts)
 	})
 }
 
-// watched is a journal that counts calls, and fails when the test says so.
-type watched struct {
+// faultyJournal is a journal that counts calls, and fails when the test says so.
+type faultyJournal struct {
 	*memory.Store
-	mu       sync.Mutex
-	restarts int
-	fail     bool
-	steal    bool // refuse to append entries
+	mu           sync.Mutex
+	spanStarts   int
+	failsAppends bool
+	losesLease   bool // refuse to append entries
 }
 
-func (j *watched) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
+func (j *faultyJournal) AppendStream(ctx context.Context, e batch.StreamEntry) (bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case j.fail:
+	case j.failsAppends:
 		return false, errJournal
-	case j.steal:
+	case j.losesLease:
 		return false, nil
 	case e.Restart:
-		j.restarts++
+		j.spanStarts++
 	}
 	return j.Store.AppendStream(ctx, e)
 }
 
-func (j *watched) set(fail, steal bool) {
+func (j *faultyJournal) setFaults(fail, steal bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.fail, j.steal = fail, steal
+	j.failsAppends, j.losesLease = fail, steal
 }
 
 // A journal that fails for a while only delays the writing of the log.
 func TestEventsJournalFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &watched{Store: memory.New()}
-		w := newWorld(t, splintertest.Options{}, j)
-		w.streaming(w.c)
-		covered(t, j.Store, w.service, 0, time.Time{})
+		j := &faultyJournal{Store: memory.New()}
+		w := newTestNetwork(t, splintertest.Options{}, j)
+		w.startEvents(w.client)
+		waitUntilLogCovers(t, j.Store, w.service, 0, time.Time{})
 		begun := time.Now()
-		j.set(true, false)
-		w.committed()
-		w.committed()
-		j.set(false, false)
+		j.setFaults(true, false)
+		w.newCommittedBatch()
+		w.newCommittedBatch()
+		j.setFaults(false, false)
 		require.Eventually(t, func() bool {
-			found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), w.net.Transactions(w.service))
+			found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), w.network.Transactions(w.service))
 			return err == nil && len(found.IDs) == 2 && found.Since > time.Since(begun) && found.Until < 100*time.Millisecond
 		}, 30*time.Second, time.Millisecond)
-		assert.Equal(t, 1, j.restarts)
+		assert.Equal(t, 1, j.spanStarts)
 
-		broken := w.client(options(brokenJournal{}))
-		l := listen(t, broken, w.service)
-		l.live()
-		w.committed()
-		l.next("an event", func(e dlt.Event) bool { return !e.Live })
+		broken := w.newClient(clientOptions(brokenJournal{}))
+		l := startListener(t, broken, w.service)
+		l.waitForLive()
+		w.newCommittedBatch()
+		l.waitForEvent("an event", func(e dlt.Event) bool { return !e.Live })
 		l.cancel()
-		assert.NoError(t, l.ended())
+		assert.NoError(t, l.waitForEnd())
 	})
 }
 
@@ -327,19 +330,19 @@ func TestEventsJournalFails(t *testing.T) {
 // without the lease.
 func TestEventsLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &watched{Store: memory.New()}
-		w := newWorld(t, splintertest.Options{}, j)
-		w.streaming(w.c)
-		covered(t, j.Store, w.service, 0, time.Time{})
-		j.set(false, true)
-		w.committed()
+		j := &faultyJournal{Store: memory.New()}
+		w := newTestNetwork(t, splintertest.Options{}, j)
+		w.startEvents(w.client)
+		waitUntilLogCovers(t, j.Store, w.service, 0, time.Time{})
+		j.setFaults(false, true)
+		w.newCommittedBatch()
 		lost := time.Now()
-		require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
+		require.True(t, pollUntil(time.Millisecond, 5*time.Second, func() bool {
 			found, err := j.FindStream(t.Context(), "scabbard "+string(w.service), nil)
 			require.NoError(t, err)
 			return found.Until > 50*time.Millisecond // the log ends a while ago, because nobody writes it
 		}))
-		j.set(false, false)
-		covered(t, j.Store, w.service, 0, lost)
+		j.setFaults(false, false)
+		waitUntilLogCovers(t, j.Store, w.service, 0, lost)
 	})
 }

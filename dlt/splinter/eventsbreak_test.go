@@ -53,12 +53,12 @@ func TestEventsBreak(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := options(nil)
+			o := clientOptions(nil)
 			o.MaxResponse = 100
 			c := newClient(t, serve(h), o)
-			l := listen(t, c, service)
-			l.live()
-			err := l.ended()
+			l := startListener(t, c, service)
+			l.waitForLive()
+			err := l.waitForEnd()
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, "events", e.Op)
@@ -73,11 +73,11 @@ func TestEventsRefused(t *testing.T) {
 		kind batch.ErrorKind
 	}{
 		"nobody listens":  {deadURL(t), batch.KindUnavailable},
-		"401":             {canned(t, 401, jsonType, `{"code":"401","message":"m"}`).URL, batch.KindMisconfigured},
-		"404":             {canned(t, 404, jsonType, `{"message":"m"}`).URL, batch.KindUnavailable},
-		"500":             {canned(t, 500, jsonType, `{"code":"500","message":"m"}`).URL, batch.KindDoubt},
-		"200":             {canned(t, 200, "", ``).URL, batch.KindDoubt},
-		"307 is followed": {canned(t, 307, "", ``, "Location", "/x").URL, batch.KindMisconfigured},
+		"401":             {startNodeThatAnswers(t, 401, jsonType, `{"code":"401","message":"m"}`).URL, batch.KindMisconfigured},
+		"404":             {startNodeThatAnswers(t, 404, jsonType, `{"message":"m"}`).URL, batch.KindUnavailable},
+		"500":             {startNodeThatAnswers(t, 500, jsonType, `{"code":"500","message":"m"}`).URL, batch.KindDoubt},
+		"200":             {startNodeThatAnswers(t, 200, "", ``).URL, batch.KindDoubt},
+		"307 is followed": {startNodeThatAnswers(t, 307, "", ``, "Location", "/x").URL, batch.KindMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := newClient(t, row.url, nil).Events(t.Context(), []batch.ServiceID{service}, never)
@@ -98,14 +98,14 @@ func TestEventsAuthorize(t *testing.T) {
 	net := splintertest.Start(t, &splintertest.Options{
 		Authorize: func(h string, _ splintertest.Operation) bool { return h == "Bearer "+good.Load().(string) },
 	})
-	o := options(nil)
+	o := clientOptions(nil)
 	o.Token = func(context.Context, string) (string, error) { return good.Load().(string), nil }
 	c := newClient(t, net.URL(0), o)
-	l := listen(t, c, net.Service(0))
-	l.live()
+	l := startListener(t, c, net.Service(0))
+	l.waitForLive()
 	good.Store("OAuth2:second")
 	err := c.Events(t.Context(), []batch.ServiceID{net.Service(0)}, func(dlt.Event) error { return nil })
 	require.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	assert.NotContains(t, err.Error(), "first")
-	listen(t, c, net.Service(0)).live()
+	startListener(t, c, net.Service(0)).waitForLive()
 }

@@ -28,7 +28,7 @@ func (c *Client) exchange(req *http.Request, op string, p location) (*http.Respo
 		return nil, err
 	}
 	wire.AcceptEncoding(req.Header)
-	visit, after, err := c.stalls(p.node).enter(req.Context(), p.id)
+	visit, after, err := c.requestsOf(p.node).enter(req.Context(), p.id)
 	if err != nil {
 		return nil, enterError(op, after, err)
 	}
@@ -36,7 +36,7 @@ func (c *Client) exchange(req *http.Request, op string, p location) (*http.Respo
 	ctx, sent := wire.TraceRequest(req.Context(), c.ownTransport)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { visit.noteSent() }})
 	resp, err := c.clientFor(p).Do(req.WithContext(ctx))
-	visit.leave(err == nil || sent() == wire.NotSent, gaveUp(ctx, err))
+	visit.leave(err == nil || sent() == wire.NotSent, clientGaveUp(ctx, err))
 	if err == nil {
 		wire.Decode(resp)
 		c.noteAnswer(p, resp.StatusCode, req.Header)
@@ -50,7 +50,7 @@ func (c *Client) setHeaders(ctx context.Context, h http.Header, op string, p loc
 	if err := ctx.Err(); err != nil {
 		return &dlt.Error{Op: op, Kind: dlt.ErrUnavailable, Err: err}
 	}
-	maps.Copy(h, c.o.Header)
+	maps.Copy(h, c.options.Header)
 	h[http.CanonicalHeaderKey(protocolHeader)] = []string{"1"}
 	token, err := c.tokens.get(ctx, p.node)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Client) setHeaders(ctx context.Context, h http.Header, op string, p loc
 		return &dlt.Error{Op: op, Kind: kind, Message: c.redactText("no token: " + err.Error())}
 	}
 	if token != "" {
-		h["Authorization"] = []string{bearer + token}
+		h["Authorization"] = []string{bearerPrefix + token}
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (c *Client) noteAnswer(p location, status int, sent http.Header) {
 		c.tokens.drop(p.node, sent.Get("Authorization")) // this request fails, and the next one gets a new token
 	}
 	if status != http.StatusNotFound && status < http.StatusInternalServerError {
-		c.absent.clear(p)
+		c.absentServices.clear(p)
 	}
 }
 
@@ -85,8 +85,8 @@ func (c *Client) redactError(err error) error {
 // redactText makes foreign text safe to be shown in an error. It collects the secrets each time,
 // because tokens and nodes change.
 func (c *Client) redactText(text string) string {
-	secrets := append(redact.HeaderSecrets(c.o.Header), c.tokens.secrets()...)
-	c.nodes.Range(func(_, u any) bool {
+	secrets := append(redact.HeaderSecrets(c.options.Header), c.tokens.secrets()...)
+	c.nodeURLs.Range(func(_, u any) bool {
 		secrets = append(secrets, redact.URLSecrets(u.(*url.URL))...) //nolint:forcetypeassert // the map has only URLs
 		return true
 	})

@@ -67,7 +67,7 @@ func FuzzStatuses(f *testing.F) {
 // an event.
 func FuzzEvent(f *testing.F) {
 	p := newProber(1)
-	text, _ := p.next(p.dueAt, false)
+	text, _ := p.nextProbe(p.dueAt, false)
 	for _, s := range []string{
 		"", "{}", "null", `{"id":null}`, `{"id":""}`, `{"id":7}`, text,
 		`{"id":"` + strings.Repeat("a", 128) + `","state_changes":[{"Set":{"key":"k","value":[1]}},{"Delete":{"key":"k"}}]}`,

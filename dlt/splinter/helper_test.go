@@ -21,38 +21,38 @@ const service = batch.ServiceID("aaaaa-bbbbb::a000")
 // vectorKey is the first key of docs/ledgers/sawtooth.md#signatures.
 const vectorKey = "2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088"
 
-func key(t testing.TB) *sawtooth.PrivateKey {
+func testKey(t testing.TB) *sawtooth.PrivateKey {
 	t.Helper()
 	k, err := sawtooth.ParsePrivateKey(vectorKey)
 	require.NoError(t, err)
 	return k
 }
 
-var nonce atomic.Int64
+var lastNonce atomic.Int64
 
-// tx returns a transaction that differs from all others.
-func tx(payload []byte, address string) sawtooth.Transaction {
+// newTransaction returns a transaction that differs from all others.
+func newTransaction(payload []byte, address string) sawtooth.Transaction {
 	return sawtooth.Transaction{
 		FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion,
 		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
-		Nonce: strconv.FormatInt(nonce.Add(1), 10),
+		Nonce: strconv.FormatInt(lastNonce.Add(1), 10),
 	}
 }
 
-func build(t testing.TB, s batch.ServiceID, txs ...sawtooth.Transaction) batch.Batch {
+func buildBatch(t testing.TB, s batch.ServiceID, txs ...sawtooth.Transaction) batch.Batch {
 	t.Helper()
-	b, err := sawtooth.Build(key(t), s, txs...)
+	b, err := sawtooth.Build(testKey(t), s, txs...)
 	require.NoError(t, err)
 	return b
 }
 
-// inc returns a batch that adds one to a name.
-func inc(t testing.TB, s batch.ServiceID, name string) batch.Batch {
+// incBatch returns a batch that adds one to a name.
+func incBatch(t testing.TB, s batch.ServiceID, name string) batch.Batch {
 	t.Helper()
-	return build(t, s, tx(splintertest.Inc(name, 1)))
+	return buildBatch(t, s, newTransaction(splintertest.Inc(name, 1)))
 }
 
-func attempt(b batch.Batch) batch.Attempt {
+func firstAttempt(b batch.Batch) batch.Attempt {
 	return batch.Attempt{Key: b.Key(), Number: 1, Payload: b.Payload}
 }
 
@@ -64,8 +64,8 @@ func newClient(t testing.TB, url string, o *splinter.Options) *splinter.Client {
 	return c
 }
 
-// canned returns a node that gives every request the same answer.
-func canned(t testing.TB, status int, contentType, body string, headers ...string) *httptest.Server {
+// startNodeThatAnswers returns a node that gives every request the same answer.
+func startNodeThatAnswers(t testing.TB, status int, contentType, body string, headers ...string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if contentType != "" {

@@ -15,85 +15,85 @@ import (
 // then older doubts cannot be settled. So new batches of a service whose stream broke are held
 // back until its log is being written again. If the log begins anew, they wait until it is older
 // than the margin: a log proves nothing about a batch that was claimed within the margin after the
-// log's beginning ([knowledge.notInLog]), and after the next crash a person would have to decide
-// about that batch. No proof depends on this wait: it only avoids changes of the state by this
-// client.
+// log's beginning ([doubtFacts.isMissingInLog]), and after the next crash a person would have to
+// decide about that batch. No proof depends on this wait: it only avoids changes of the state by
+// this client.
 const (
-	// maxHold is how long a batch waits while the node answers: the stream is tried again within
-	// 36 s, and within another 15 s it is known whether the log goes on.
-	maxHold = time.Minute
-	// holdPause is the pause before a batch that was held back is tried again.
-	holdPause = time.Second
+	// maxHoldTime is how long a batch waits while the node answers: the stream is tried again
+	// within 36 s, and within another 15 s it is known whether the log goes on.
+	maxHoldTime = time.Minute
+	// holdRetryDelay is the pause before a batch that was held back is tried again.
+	holdRetryDelay = time.Second
 )
 
-// holds records the services whose streams broke. All methods may be called concurrently.
-type holds struct {
-	mu       sync.Mutex
-	services map[batch.ServiceID]hold
+// heldServices records the services whose streams broke. All methods may be called concurrently.
+type heldServices struct {
+	mu        sync.Mutex
+	byService map[batch.ServiceID]heldService
 }
 
-type hold struct {
-	broke    time.Time // when the stream broke
-	answered time.Time // when the node first answered again; zero if it has not
+type heldService struct {
+	brokeAt    time.Time // when the stream broke
+	answeredAt time.Time // when the node first answered again; zero if it has not
 }
 
-func (h *holds) begin(s batch.ServiceID, now time.Time) {
+func (h *heldServices) begin(s batch.ServiceID, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.services == nil {
-		h.services = map[batch.ServiceID]hold{}
+	if h.byService == nil {
+		h.byService = map[batch.ServiceID]heldService{}
 	}
-	h.services[s] = hold{broke: now}
+	h.byService[s] = heldService{brokeAt: now}
 }
 
 // brokeAt returns when a service's stream broke. It returns false if the service is not held back.
-func (h *holds) brokeAt(s batch.ServiceID) (time.Time, bool) {
+func (h *heldServices) brokeAt(s batch.ServiceID) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of, held := h.services[s]
-	return of.broke, held
+	of, held := h.byService[s]
+	return of.brokeAt, held
 }
 
 // end ends the hold that began at broke, but not a later one.
-func (h *holds) end(s batch.ServiceID, broke time.Time) {
+func (h *heldServices) end(s batch.ServiceID, broke time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.services[s].broke.Equal(broke) {
-		delete(h.services, s)
+	if h.byService[s].brokeAt.Equal(broke) {
+		delete(h.byService, s)
 	}
 }
 
 // noteContact notes whether the node has answered, and reports whether the service is still held
 // back.
-func (h *holds) noteContact(s batch.ServiceID, answered bool, now time.Time) bool {
+func (h *heldServices) noteContact(s batch.ServiceID, answered bool, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of, held := h.services[s]
+	of, held := h.byService[s]
 	switch {
 	case !held:
 		return false
 	case !answered:
-		of.answered = time.Time{}
-	case of.answered.IsZero():
-		of.answered = now
-	case now.Sub(of.answered) >= maxHold:
-		delete(h.services, s)
+		of.answeredAt = time.Time{}
+	case of.answeredAt.IsZero():
+		of.answeredAt = now
+	case now.Sub(of.answeredAt) >= maxHoldTime:
+		delete(h.byService, s)
 		return false
 	}
-	h.services[s] = of
+	h.byService[s] = of
 	return true
 }
 
-// canContinue reports whether a log has an end from which it can go on, and no entry since the
+// isUnbroken reports whether a log has an end from which it can go on, and no entry since the
 // stream broke. broke is how long ago that was.
-func canContinue(found batch.StreamFound, broke time.Duration) bool {
+func isUnbroken(found batch.StreamFound, broke time.Duration) bool {
 	return found.Covered && found.Cursor != "" && found.Until >= broke
 }
 
-// untilOldEnough returns how long a log that has begun anew will prove nothing about a batch that
-// is sent now. The batch was claimed a little earlier, and the ages are read one after the other:
-// twice the margin covers both.
-func untilOldEnough(found batch.StreamFound, margin time.Duration) time.Duration {
+// waitUntilOldEnough returns how long a log that has begun anew will prove nothing about a batch
+// that is sent now. The batch was claimed a little earlier, and the ages are read one after the
+// other: twice the margin covers both.
+func waitUntilOldEnough(found batch.StreamFound, margin time.Duration) time.Duration {
 	if !found.Covered {
 		return 0
 	}
@@ -106,9 +106,9 @@ func (c *Client) holdBack(ctx context.Context, p location, id batch.ID) error {
 	if !held || !isID(string(id)) {
 		return nil
 	}
-	found, err := c.o.Journal.FindStream(ctx, streamName(p.id), nil)
-	if err == nil && !canContinue(found, time.Since(broke)) {
-		if untilOldEnough(found, c.o.ClockMargin) > 0 {
+	found, err := c.options.Journal.FindStream(ctx, streamName(p.id), nil)
+	if err == nil && !isUnbroken(found, time.Since(broke)) {
+		if waitUntilOldEnough(found, c.options.ClockMargin) > 0 {
 			return heldBackError()
 		}
 		c.holds.end(p.id, broke)
@@ -125,7 +125,7 @@ func (c *Client) holdBack(ctx context.Context, p location, id batch.ID) error {
 
 func heldBackError() error {
 	return &dlt.Error{
-		Op: opSubmit, Kind: dlt.ErrUnavailable, RetryAfter: holdPause,
+		Op: opSubmit, Kind: dlt.ErrUnavailable, RetryAfter: holdRetryDelay,
 		Message: "the stream of the service's events broke: new batches wait until its log proves something about them",
 	}
 }

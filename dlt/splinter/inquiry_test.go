@@ -16,15 +16,15 @@ import (
 // hexID returns an id that begins with these digits.
 func hexID(begin string) string { return begin + strings.Repeat("0", idLen-len(begin)) }
 
-// store is a node's receipts in the order in which they were written. The node replays them to the
-// end in pages, each with ids greater than the last one.
-type store []string
+// receiptStore is a node's receipts in the order in which they were written. The node replays them
+// to the end in pages, each with ids greater than the last one.
+type receiptStore []string
 
-func (s store) replay(after string) (out []string) {
+func (s receiptStore) replayAfter(after string) (out []string) {
 	for {
 		n := len(out)
 		for _, id := range s {
-			if id > after && len(out)-n < replayPage {
+			if id > after && len(out)-n < replayPageLen {
 				out = append(out, id)
 			}
 		}
@@ -35,36 +35,36 @@ func (s store) replay(after string) (out []string) {
 	}
 }
 
-// read returns a replay as a client reads it.
-func (s store) read(from string) replayResult {
-	r := replayResult{cursor: from, ended: true}
-	for _, id := range s.replay(from) {
+// readReplay returns a replay as a client reads it.
+func (s receiptStore) readReplay(from string) replayResult {
+	r := replayResult{cursor: from, hasEnded: true}
+	for _, id := range s.replayAfter(from) {
 		if !slices.Contains(r.ids, id) {
 			r.ids = append(r.ids, id)
 		}
-		if len(r.ids) == replayPage {
-			r.ended = false
+		if len(r.ids) == replayPageLen {
+			r.hasEnded = false
 			break
 		}
 	}
 	return r
 }
 
-func (s store) inquire(ids ...string) (found receipts, questions int) {
-	list, own := cursors(slices.Max(ids))
+func (s receiptStore) searchReceipts(ids ...string) (found receiptState, questions int) {
+	list, own := cursorsBefore(slices.Max(ids))
 	q := receiptSearch{ids: ids, ownCursor: own}
 	for _, from := range list {
 		questions++
-		if found, done := q.take(s.read(from)); done {
+		if found, done := q.addReplay(s.readReplay(from)); done {
 			return found, questions
 		}
 	}
 	return receiptsUnknown, questions
 }
 
-func TestCursors(t *testing.T) {
+func TestEachCursorIsRight(t *testing.T) {
 	for _, id := range []string{hexID("8"), hexID("f"), hexID("0001"), strings.Repeat("f", idLen), hexID("00000000001")} {
-		list, own := cursors(id)
+		list, own := cursorsBefore(id)
 		assert.Less(t, own, id)
 		for _, c := range list {
 			assert.Len(t, c, idLen)
@@ -74,15 +74,15 @@ func TestCursors(t *testing.T) {
 		assert.Contains(t, list, own)
 		assert.Contains(t, list, strings.Repeat("0", idLen))
 	}
-	list, _ := cursors(hexID("0"))
+	list, _ := cursorsBefore(hexID("0"))
 	assert.Empty(t, list, "nothing is below it")
-	list, _ = cursors("not hex")
+	list, _ = cursorsBefore("not hex")
 	assert.Empty(t, list)
 }
 
 // Whatever the history is, the receipts never lead to a wrong conclusion. If fewer than 64 greater
 // ids came before, they lead to a conclusion.
-func TestInquiryOfAnyHistory(t *testing.T) {
+func TestReceiptSearchOfAnyHistory(t *testing.T) {
 	tier.Plain(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -95,7 +95,7 @@ func TestInquiryOfAnyHistory(t *testing.T) {
 		return b.String()
 	}
 	for range 300 {
-		var s store
+		var s receiptStore
 		for range r.IntN(200) {
 			s = append(s, random())
 		}
@@ -111,27 +111,27 @@ func TestInquiryOfAnyHistory(t *testing.T) {
 		}
 		want := receiptsMissing
 		if there := r.IntN(2) == 0; there {
-			s, want = append(s, ids...), receiptsThere
+			s, want = append(s, ids...), receiptsPresent
 			for range r.IntN(100) { // receipts that come later hide nothing
 				s = append(s, random())
 			}
 		}
-		found, questions := s.inquire(ids...)
+		found, questions := s.searchReceipts(ids...)
 		assert.LessOrEqual(t, questions, 8)
 		if found != receiptsUnknown {
 			require.Equal(t, want, found)
 		} else {
-			require.True(t, greater >= replayPage-len(ids) || len(s) == 0 || want == receiptsThere, "%d greater of %d: not settled", greater, len(s))
+			require.True(t, greater >= replayPageLen-len(ids) || len(s) == 0 || want == receiptsPresent, "%d greater of %d: not settled", greater, len(s))
 		}
 	}
 }
 
-// TestNoCursorShows shows why receipts settle no doubt of a long history: if 64 greater ids came
-// before, a node that has a receipt and a node that does not have it answer the same for every
-// cursor.
-func TestNoCursorShows(t *testing.T) {
-	var before store
-	for i := range replayPage {
+// TestACursorThatReplaysNothingProvesNothing shows why receipts settle no doubt of a long history:
+// if 64 greater ids came before, a node that has a receipt and a node that does not have it answer
+// the same for every cursor.
+func TestACursorThatReplaysNothingProvesNothing(t *testing.T) {
+	var before receiptStore
+	for i := range replayPageLen {
 		before = append(before, hexID(fmt.Sprintf("a%02x", i)))
 	}
 	before = append(before, hexID("1"))
@@ -139,36 +139,36 @@ func TestNoCursorShows(t *testing.T) {
 	after := append(slices.Clone(before), id)
 	for i := range 0x1000 {
 		from := hexID(fmt.Sprintf("%03x", i))
-		require.Equal(t, before.replay(from), after.replay(from))
+		require.Equal(t, before.replayAfter(from), after.replayAfter(from))
 	}
-	_, own := cursors(id)
-	require.Equal(t, before.replay(own), after.replay(own))
-	for _, s := range []store{before, after} {
-		found, _ := s.inquire(id)
+	_, own := cursorsBefore(id)
+	require.Equal(t, before.replayAfter(own), after.replayAfter(own))
+	for _, s := range []receiptStore{before, after} {
+		found, _ := s.searchReceipts(id)
 		assert.Equal(t, receiptsUnknown, found)
 	}
 	// With one greater id less, the answers differ.
-	found, _ := before[1:].inquire(id)
+	found, _ := before[1:].searchReceipts(id)
 	assert.Equal(t, receiptsMissing, found)
-	found, _ = after[1:].inquire(id)
-	assert.Equal(t, receiptsThere, found)
+	found, _ = after[1:].searchReceipts(id)
+	assert.Equal(t, receiptsPresent, found)
 }
 
-// TestInquiryRefuses shows each condition of the proof, and the result without it.
-func TestInquiryRefuses(t *testing.T) {
+// TestReceiptSearchRefuses shows each condition of the proof, and the result without it.
+func TestReceiptSearchRefuses(t *testing.T) {
 	id := hexID("8")
-	_, own := cursors(id)
+	_, own := cursorsBefore(id)
 	few := []string{hexID("9"), hexID("a")}
 	var many []string
-	for i := range replayPage {
+	for i := range replayPageLen {
 		many = append(many, hexID(fmt.Sprintf("9%02x", i)))
 	}
 	for name, row := range map[string]struct {
 		replays []replayResult
-		want    receipts
+		want    receiptState
 	}{
 		"all is told":                               {[]replayResult{{own, few, true}}, receiptsMissing},
-		"it is there":                               {[]replayResult{{own, append(slices.Clone(few), id), true}}, receiptsThere},
+		"it is there":                               {[]replayResult{{own, append(slices.Clone(few), id), true}}, receiptsPresent},
 		"the end did not come":                      {[]replayResult{{own, few, false}}, receiptsUnknown},
 		"64 were told, and it may be among more":    {[]replayResult{{own, many, false}}, receiptsUnknown},
 		"64 were told above it":                     {[]replayResult{{hexID("81"), many, false}, {own, few, true}}, receiptsUnknown},
@@ -182,7 +182,7 @@ func TestInquiryRefuses(t *testing.T) {
 			found := receiptsUnknown
 			for _, r := range row.replays {
 				var done bool
-				if found, done = q.take(r); done {
+				if found, done = q.addReplay(r); done {
 					break
 				}
 			}

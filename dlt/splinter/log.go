@@ -23,45 +23,45 @@ type logWriter struct {
 	service batch.ServiceID
 	stream  string
 
-	epoch        int64 // 0 means that there is no lease
+	leaseEpoch   int64 // 0 means that there is no lease
 	renewAt      time.Time
-	ids          []string  // received and not yet written
+	unwrittenIDs []string  // received and not yet written
 	coveredUntil time.Time // every event from the span's start up to this time was received
 	startsSpan   bool      // the next entry starts a span at coveredUntil
 	writtenUntil time.Time // the time up to which the written entries cover
 	retryAt      time.Time // after an error: no try before this time
 
-	roots   *rootTracker // nil means that roots are not followed
-	endRoot string       // the root at the end of the log while the log may go on; else ""
-	begun   time.Time    // when the stream was opened
+	rootTracker *rootTracker // nil means that roots are not followed
+	endRoot     string       // the root at the end of the log while the log may go on; else ""
+	begunAt     time.Time    // when the stream was opened
 }
 
 // withTimeout limits the time of one write. The database dates an entry when it is written, which
 // is too late by the duration of the write. So the write must take less than the margin of the
 // evidence.
 func (l *logWriter) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, l.client.o.ClockMargin/2)
+	return context.WithTimeout(ctx, l.client.options.ClockMargin/2)
 }
 
 // open starts a span at the time when the stream was opened, unless the span before it may go on,
 // which the root of the state will show.
 func (l *logWriter) open(ctx context.Context, begun time.Time) {
-	l.lease(ctx)
-	l.begin(begun)
-	l.begun = begun
-	if l.roots == nil || l.epoch == 0 {
+	l.renewLease(ctx)
+	l.beginSpan(begun)
+	l.begunAt = begun
+	if l.rootTracker == nil || l.leaseEpoch == 0 {
 		return
 	}
 	bounded, cancel := l.withTimeout(ctx)
 	defer cancel()
-	found, err := l.client.o.Journal.FindStream(bounded, l.stream, nil)
+	found, err := l.client.options.Journal.FindStream(bounded, l.stream, nil)
 	if err == nil && found.Covered {
 		l.endRoot = found.Cursor
 	}
 }
 
-func (l *logWriter) begin(at time.Time) {
-	l.ids, l.coveredUntil, l.startsSpan, l.endRoot = nil, at, true, ""
+func (l *logWriter) beginSpan(at time.Time) {
+	l.unwrittenIDs, l.coveredUntil, l.startsSpan, l.endRoot = nil, at, true, ""
 }
 
 // decideSpan decides whether the span of the last entry goes on: it does if no event came since
@@ -70,46 +70,46 @@ func (l *logWriter) begin(at time.Time) {
 func (l *logWriter) decideSpan(settled time.Time) bool {
 	switch {
 	case l.endRoot == "":
-	case len(l.ids) > 0 || time.Since(l.begun) > maxSilentIntervals*max(l.client.o.ProbeInterval, time.Second):
+	case len(l.unwrittenIDs) > 0 || time.Since(l.begunAt) > maxSilentIntervals*max(l.client.options.ProbeInterval, time.Second):
 		l.endRoot = "" // too late: a new span starts where the stream did
-	case l.roots.settledRoot == "":
+	case l.rootTracker.settledRoot == "":
 		return false
 	default:
-		if l.roots.settledRoot == l.endRoot {
-			l.startsSpan, l.coveredUntil, l.writtenUntil = false, settled, l.begun
+		if l.rootTracker.settledRoot == l.endRoot {
+			l.startsSpan, l.coveredUntil, l.writtenUntil = false, settled, l.begunAt
 		}
 		l.endRoot = ""
 	}
 	return true
 }
 
-func (l *logWriter) lease(ctx context.Context) {
-	ttl := l.client.o.StreamLease
+func (l *logWriter) renewLease(ctx context.Context) {
+	ttl := l.client.options.StreamLease
 	l.renewAt = time.Now().Add(ttl / 3)
 	bounded, cancel := l.withTimeout(ctx)
 	defer cancel()
-	epoch, held, err := l.client.o.Journal.LeaseStream(bounded, l.stream, l.client.holder, ttl)
+	epoch, held, err := l.client.options.Journal.LeaseStream(bounded, l.stream, l.client.leaseHolder, ttl)
 	switch {
 	case err != nil: // the epoch stays: an entry of an expired epoch is refused
 	case !held:
-		l.epoch = 0
-	case epoch != l.epoch:
+		l.leaseEpoch = 0
+	case epoch != l.leaseEpoch:
 		// Another process may have written in between. Events that came without the lease were not
 		// kept, so the span starts now.
-		l.epoch = epoch
-		l.begin(time.Now())
+		l.leaseEpoch = epoch
+		l.beginSpan(time.Now())
 	}
 }
 
 // add notes the id of a committed transaction.
 func (l *logWriter) add(id string) {
 	switch {
-	case l.epoch == 0:
-	case len(l.ids) >= maxUnwritten: // the journal fails for long: ids that are dropped here leave a gap
-		l.begin(time.Now())
+	case l.leaseEpoch == 0:
+	case len(l.unwrittenIDs) >= maxUnwritten: // the journal fails for long: ids that are dropped here leave a gap
+		l.beginSpan(time.Now())
 	case l.client.loggedIDs.has(l.service, id): // the event is a replayed one
 	default:
-		l.ids = append(l.ids, id)
+		l.unwrittenIDs = append(l.unwrittenIDs, id)
 	}
 }
 
@@ -117,15 +117,15 @@ func (l *logWriter) add(id string) {
 func (l *logWriter) renewAndWrite(ctx context.Context, p *prober) {
 	now := time.Now()
 	if now.After(l.renewAt) {
-		l.lease(ctx)
+		l.renewLease(ctx)
 	}
 	if p.settledUntil.After(l.coveredUntil) {
 		l.coveredUntil = p.settledUntil
 	}
-	if l.epoch == 0 || now.Before(l.retryAt) || !l.decideSpan(p.settledUntil) {
+	if l.leaseEpoch == 0 || now.Before(l.retryAt) || !l.decideSpan(p.settledUntil) {
 		return
 	}
-	for l.epoch != 0 && (l.startsSpan || len(l.ids) > 0 || l.coveredUntil.After(l.writtenUntil)) {
+	for l.leaseEpoch != 0 && (l.startsSpan || len(l.unwrittenIDs) > 0 || l.coveredUntil.After(l.writtenUntil)) {
 		if !l.write(ctx) {
 			return
 		}
@@ -135,16 +135,16 @@ func (l *logWriter) renewAndWrite(ctx context.Context, p *prober) {
 // write appends one entry. The span grows only with the last entry that is due: before that, some
 // ids of the span are not written yet.
 func (l *logWriter) write(ctx context.Context) bool {
-	e := batch.StreamEntry{Stream: l.stream, Epoch: l.epoch, IDs: l.ids[:min(len(l.ids), maxEntry)], Restart: l.startsSpan}
+	e := batch.StreamEntry{Stream: l.stream, Epoch: l.leaseEpoch, IDs: l.unwrittenIDs[:min(len(l.unwrittenIDs), maxEntry)], Restart: l.startsSpan}
 	at := l.coveredUntil
-	if len(e.IDs) < len(l.ids) {
+	if len(e.IDs) < len(l.unwrittenIDs) {
 		at = l.writtenUntil
 		if l.startsSpan {
 			at = l.coveredUntil
 		}
 	}
-	if l.roots != nil && len(e.IDs) == len(l.ids) {
-		e.Cursor = l.roots.settledRoot
+	if l.rootTracker != nil && len(e.IDs) == len(l.unwrittenIDs) {
+		e.Cursor = l.rootTracker.settledRoot
 	}
 	e.Age = time.Since(at)
 	if !e.Restart {
@@ -154,24 +154,24 @@ func (l *logWriter) write(ctx context.Context) bool {
 	}
 	bounded, cancel := l.withTimeout(ctx)
 	defer cancel()
-	held, err := l.client.o.Journal.AppendStream(bounded, e)
+	held, err := l.client.options.Journal.AppendStream(bounded, e)
 	switch {
 	case err != nil:
-		l.retryAt = time.Now().Add(l.client.o.ProbeInterval)
+		l.retryAt = time.Now().Add(l.client.options.ProbeInterval)
 		return false
 	case !held:
-		l.epoch, l.ids = 0, nil
-		l.renewAt = time.Now().Add(l.client.o.StreamLease / 3)
+		l.leaseEpoch, l.unwrittenIDs = 0, nil
+		l.renewAt = time.Now().Add(l.client.options.StreamLease / 3)
 		return false
 	}
 	l.client.loggedIDs.add(l.service, e.IDs)
-	l.ids, l.startsSpan, l.writtenUntil = l.ids[len(e.IDs):], false, at
+	l.unwrittenIDs, l.startsSpan, l.writtenUntil = l.unwrittenIDs[len(e.IDs):], false, at
 	return true
 }
 
 // close writes the remaining ids after the stream has ended.
 func (l *logWriter) close(ctx context.Context) {
-	for l.epoch != 0 && len(l.ids) > 0 {
+	for l.leaseEpoch != 0 && len(l.unwrittenIDs) > 0 {
 		if !l.write(ctx) {
 			return
 		}

@@ -15,30 +15,30 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// notes is a journal that fails while down is true.
-type notes struct {
-	down    bool
+// testJournal is a journal that fails while down is true.
+type testJournal struct {
+	isDown  bool
 	entries []batch.StreamEntry
 }
 
-func (n *notes) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {
+func (n *testJournal) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {
 	return 1, true, nil
 }
 
-func (n *notes) AppendStream(_ context.Context, e batch.StreamEntry) (bool, error) {
-	if n.down {
+func (n *testJournal) AppendStream(_ context.Context, e batch.StreamEntry) (bool, error) {
+	if n.isDown {
 		return false, errors.New("the journal is down")
 	}
 	n.entries = append(n.entries, e)
 	return true, nil
 }
 
-func (n *notes) FindStream(context.Context, string, []string) (batch.StreamFound, error) {
+func (n *testJournal) FindStream(context.Context, string, []string) (batch.StreamFound, error) {
 	return batch.StreamFound{}, nil
 }
 
-func newLog(j *notes) (*logWriter, *prober) {
-	c := &Client{o: Options{Journal: j, ClockMargin: time.Second, StreamLease: time.Minute, ProbeInterval: time.Second}}
+func newTestLogWriter(j *testJournal) (*logWriter, *prober) {
+	c := &Client{options: Options{Journal: j, ClockMargin: time.Second, StreamLease: time.Minute, ProbeInterval: time.Second}}
 	return &logWriter{client: c, service: "c::s", stream: "s"}, &prober{}
 }
 
@@ -46,13 +46,13 @@ func newLog(j *notes) (*logWriter, *prober) {
 // span that covers ids which are not in it would prove that they were not committed.
 func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &notes{}
-		l, p := newLog(j)
+		j := &testJournal{}
+		l, p := newTestLogWriter(j)
 		l.open(t.Context(), time.Now())
 		l.add("first")
 		l.renewAndWrite(t.Context(), p)
 		require.Len(t, j.entries, 1)
-		j.down = true
+		j.isDown = true
 		for i := range maxUnwritten + 1 {
 			l.add(fmt.Sprint("dropped ", i))
 		}
@@ -60,7 +60,7 @@ func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 		l.renewAndWrite(t.Context(), p)
 		time.Sleep(10 * time.Second)
 		l.add("later")
-		j.down = false
+		j.isDown = false
 		p.settledUntil = time.Now()
 		l.renewAndWrite(t.Context(), p)
 		require.Greater(t, len(j.entries), 1)
@@ -80,8 +80,8 @@ func TestALogThatDropsIDsBeginsANewSpan(t *testing.T) {
 // between would have a proof against ids that are not in it yet.
 func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &notes{}
-		l, p := newLog(j)
+		j := &testJournal{}
+		l, p := newTestLogWriter(j)
 		l.open(t.Context(), time.Now())
 		l.renewAndWrite(t.Context(), p)
 		require.Len(t, j.entries, 1)
@@ -108,8 +108,8 @@ func TestALogGrowsOnlyWithTheLastOfItsIDs(t *testing.T) {
 // When a stream is opened again, the service repeats old events. The log has each id once.
 func TestALogHasARepeatedIDOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &notes{}
-		l, p := newLog(j)
+		j := &testJournal{}
+		l, p := newTestLogWriter(j)
 		l.open(t.Context(), time.Now())
 		var ids []string
 		for _, id := range []string{"one", "one", "two"} {
@@ -123,9 +123,9 @@ func TestALogHasARepeatedIDOnce(t *testing.T) {
 	})
 }
 
-// slept returns t as a machine sees it that slept for d since then: its monotonic clock has
+// afterSleep returns t as a machine sees it that slept for d since then: its monotonic clock has
 // stopped for d.
-func slept(t time.Time, d time.Duration) time.Time {
+func afterSleep(t time.Time, d time.Duration) time.Time {
 	t = t.Add(-d)
 	// The second word of a time.Time with a monotonic reading is that reading.
 	(*struct {
@@ -137,14 +137,14 @@ func slept(t time.Time, d time.Duration) time.Time {
 
 // A machine that sleeps receives no events: the log ends when the machine fell asleep.
 func TestALogEndsWhenTheMachineFallsAsleep(t *testing.T) {
-	j := &notes{}
-	l, p := newLog(j)
+	j := &testJournal{}
+	l, p := newTestLogWriter(j)
 	l.open(t.Context(), time.Now())
 	l.renewAndWrite(t.Context(), p)
 	const sleep = time.Hour
-	p.settledUntil = slept(time.Now(), sleep)
+	p.settledUntil = afterSleep(time.Now(), sleep)
 	require.Less(t, time.Since(p.settledUntil), time.Minute, "the monotonic clock stood still")
-	l.coveredUntil, l.writtenUntil = p.settledUntil, slept(time.Now().Add(-time.Second), sleep)
+	l.coveredUntil, l.writtenUntil = p.settledUntil, afterSleep(time.Now().Add(-time.Second), sleep)
 	l.add("before")
 	l.renewAndWrite(t.Context(), p)
 	require.Len(t, j.entries, 2)

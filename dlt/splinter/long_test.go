@@ -48,21 +48,21 @@ func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 func TestOnlyTheIDOfAFrameIsKept(t *testing.T) {
 	id := strings.Repeat("c", 128)
 	large := `{"id":"` + id + `","state_changes":[{"Set":{"key":"x","value":[` + strings.Repeat("1,", 1<<20) + `1]}}]}`
-	r := receive([]byte(large))
+	r := readEventFrame([]byte(large))
 	require.NoError(t, r.err)
-	assert.Equal(t, receivedFrame{id: id}, r)
-	r = receive([]byte(`{"id":"` + strings.Repeat("d", 1<<20) + `"}`))
+	assert.Equal(t, eventFrame{id: id}, r)
+	r = readEventFrame([]byte(`{"id":"` + strings.Repeat("d", 1<<20) + `"}`))
 	require.NoError(t, r.err)
 	assert.LessOrEqual(t, len(r.id), batch.MaxIDLen)
-	assert.Error(t, receive([]byte(strings.Repeat("e", 1<<20))).err, "no event: a gap")
-	assert.Equal(t, receivedFrame{text: []byte(`{"probe":"x"}`)}, receive([]byte(`{"probe":"x"}`)))
+	assert.Error(t, readEventFrame([]byte(strings.Repeat("e", 1<<20))).err, "no event: a gap")
+	assert.Equal(t, eventFrame{text: []byte(`{"probe":"x"}`)}, readEventFrame([]byte(`{"probe":"x"}`)))
 }
 
 // An echo is never longer than a frame whose text is kept.
 func TestAProbeIsShort(t *testing.T) {
 	p := newProber(1)
-	p.count = 1 << 60
-	text, err := p.next(p.dueAt, false)
+	p.probeCount = 1 << 60
+	text, err := p.nextProbe(p.dueAt, false)
 	require.NoError(t, err)
 	assert.Less(t, len(text), maxEcho)
 }

@@ -7,37 +7,37 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// halfSize is the number of ids in each half of a twoHalves. A forgotten id costs a query, and
+// maxHalf is the number of ids in each half of a twoHalves. A forgotten id costs a query, and
 // never leads to a wrong answer.
-const halfSize = 50_000
+const maxHalf = 50_000
 
 // twoHalves is a map that forgets its older half when it is full. It is not for concurrent use.
-type twoHalves[K comparable, V any] struct{ new, old map[K]V }
+type twoHalves[K comparable, V any] struct{ newHalf, oldHalf map[K]V }
 
 func (h *twoHalves[K, V]) get(k K) (V, bool) {
-	if v, ok := h.new[k]; ok {
+	if v, ok := h.newHalf[k]; ok {
 		return v, true
 	}
-	v, ok := h.old[k]
+	v, ok := h.oldHalf[k]
 	return v, ok
 }
 
 func (h *twoHalves[K, V]) put(k K, v V) {
-	if h.new == nil || len(h.new) >= halfSize {
-		h.old, h.new = h.new, make(map[K]V)
+	if h.newHalf == nil || len(h.newHalf) >= maxHalf {
+		h.oldHalf, h.newHalf = h.newHalf, make(map[K]V)
 	}
-	h.new[k] = v
+	h.newHalf[k] = v
 }
 
 func (h *twoHalves[K, V]) remove(k K) {
-	delete(h.new, k)
-	delete(h.old, k)
+	delete(h.newHalf, k)
+	delete(h.oldHalf, k)
 }
 
 // sentTransactions records the batch of each transaction that this process sent.
 type sentTransactions struct {
-	mu  sync.Mutex
-	ids twoHalves[sentKey, batch.ID]
+	mu       sync.Mutex
+	batchIDs twoHalves[sentKey, batch.ID]
 }
 
 type sentKey struct {
@@ -50,47 +50,47 @@ func (s *sentTransactions) add(k batch.Key, transactions []string) {
 	defer s.mu.Unlock()
 	for _, t := range transactions {
 		key := sentKey{k.Service, t}
-		if other, known := s.ids.get(key); known && other != k.ID {
-			s.ids.put(key, "") // in two batches: the transaction's event does not name the committed one
+		if other, known := s.batchIDs.get(key); known && other != k.ID {
+			s.batchIDs.put(key, "") // in two batches: the transaction's event does not name the committed one
 			continue
 		}
-		s.ids.put(key, k.ID)
+		s.batchIDs.put(key, k.ID)
 	}
 }
 
-// batch returns the batch of a transaction; "" if that is not certain.
-func (s *sentTransactions) batch(service batch.ServiceID, transaction string) batch.ID {
+// batchOf returns the batch of a transaction; "" if that is not certain.
+func (s *sentTransactions) batchOf(service batch.ServiceID, transaction string) batch.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, _ := s.ids.get(sentKey{service, transaction})
+	id, _ := s.batchIDs.get(sentKey{service, transaction})
 	return id
 }
 
 // validSince records since when each batch was Valid in every answer to this process.
 type validSince struct {
-	mu    sync.Mutex
-	since twoHalves[batch.Key, time.Time]
+	mu           sync.Mutex
+	firstValidAt twoHalves[batch.Key, time.Time]
 }
 
-// note records answers that came at the time now.
-func (v *validSince) note(service batch.ServiceID, statuses []batch.Status, now time.Time) {
+// noteValid records answers that came at the time now.
+func (v *validSince) noteValid(service batch.ServiceID, statuses []batch.Status, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, s := range statuses {
 		key := batch.Key{Service: service, ID: s.ID}
 		if s.Reported != batch.ReportedValid {
-			v.since.remove(key)
-		} else if _, known := v.since.get(key); !known {
-			v.since.put(key, now)
+			v.firstValidAt.remove(key)
+		} else if _, known := v.firstValidAt.get(key); !known {
+			v.firstValidAt.put(key, now)
 		}
 	}
 }
 
-// age returns how long ago the batch was first Valid; 0 if it is not.
-func (v *validSince) age(service batch.ServiceID, id batch.ID, now time.Time) time.Duration {
+// timeValid returns how long ago the batch was first Valid; 0 if it is not.
+func (v *validSince) timeValid(service batch.ServiceID, id batch.ID, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at, known := v.since.get(batch.Key{Service: service, ID: id})
+	at, known := v.firstValidAt.get(batch.Key{Service: service, ID: id})
 	if !known {
 		return 0
 	}
@@ -120,23 +120,23 @@ func (s *idSet) add(service batch.ServiceID, ids []string) {
 
 // lastTimes records, for each batch, when something was last done.
 type lastTimes struct {
-	mu   sync.Mutex
-	last twoHalves[batch.Key, time.Time]
+	mu         sync.Mutex
+	lastTimeOf twoHalves[batch.Key, time.Time]
 }
 
 // claimTurn reports whether the last time was at least every ago. If so, it records now.
 func (s *lastTimes) claimTurn(k batch.Key, every time.Duration, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at, known := s.last.get(k); known && now.Sub(at) < every {
+	if at, known := s.lastTimeOf.get(k); known && now.Sub(at) < every {
 		return false
 	}
-	s.last.put(k, now)
+	s.lastTimeOf.put(k, now)
 	return true
 }
 
 func (s *lastTimes) forget(k batch.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last.remove(k)
+	s.lastTimeOf.remove(k)
 }

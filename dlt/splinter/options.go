@@ -139,8 +139,8 @@ type Family struct {
 	Versions []string
 }
 
-// executes reports whether families has this family and version.
-func executes(families []Family, name, version string) bool {
+// isExecutable reports whether families has this family and version.
+func isExecutable(families []Family, name, version string) bool {
 	return slices.ContainsFunc(families, func(f Family) bool {
 		return f.Name == name && (len(f.Versions) == 0 || slices.Contains(f.Versions, version))
 	})

@@ -14,20 +14,20 @@ import (
 // second: every event that was published before the first probe was sent has been received.
 type prober struct {
 	interval       time.Duration
-	name           string
-	count          int
+	namePrefix     string
+	probeCount     int
 	dueAt          time.Time // when the next pair is due
-	text           string    // text of the probe in flight; "" if no probe is in flight
+	lastText       string    // text of the probe in flight; "" if no probe is in flight
 	sentAt         time.Time
 	firstSentAt    time.Time // when the first probe of a pair was sent; zero while it is in flight
-	quiet          bool      // no event came since the first probe came back
+	isQuiet        bool      // no event came since the first probe came back
 	probesSinceDue int       // probes since the pair was due
 	settledUntil   time.Time // every event before this time was received; zero if that is not known of any time
 	provedBy       int       // the number of the first probe of the pair that proved settledUntil; the first probe is 1
 }
 
 func newProber(every time.Duration) prober {
-	return prober{interval: every, name: rand.Text()}
+	return prober{interval: every, namePrefix: rand.Text()}
 }
 
 // maxSilentIntervals is how many intervals a probe may be in flight before the stream counts as
@@ -40,10 +40,10 @@ const maxProbesPerInterval = 16
 
 var errNoEcho = errors.New("splinter: the node does not echo: the stream is dead")
 
-// next returns the text of the probe that is due, or "". waiting is true if frames have come that
-// were not handled yet.
-func (p *prober) next(now time.Time, waiting bool) (string, error) {
-	if p.text != "" {
+// nextProbe returns the text of the probe that is due, or "". waiting is true if frames have come
+// that were not handled yet.
+func (p *prober) nextProbe(now time.Time, waiting bool) (string, error) {
+	if p.lastText != "" {
 		if !waiting && now.Sub(p.sentAt) > max(maxSilentIntervals*p.interval, time.Second) {
 			return "", errNoEcho
 		}
@@ -52,42 +52,42 @@ func (p *prober) next(now time.Time, waiting bool) (string, error) {
 	if now.Before(p.dueAt) {
 		return "", nil
 	}
-	p.count++
-	p.text, p.sentAt = `{"probe":"`+p.name+`-`+strconv.Itoa(p.count)+`"}`, now
-	return p.text, nil
+	p.probeCount++
+	p.lastText, p.sentAt = `{"probe":"`+p.namePrefix+`-`+strconv.Itoa(p.probeCount)+`"}`, now
+	return p.lastText, nil
 }
 
 // makeDue makes a pair of probes due at once if none is in flight.
 func (p *prober) makeDue(now time.Time) {
-	if p.firstSentAt.IsZero() && p.text == "" {
+	if p.firstSentAt.IsZero() && p.lastText == "" {
 		p.dueAt = now
 	}
 }
 
 // noteEvent notes that an event came.
-func (p *prober) noteEvent() { p.quiet = false }
+func (p *prober) noteEvent() { p.isQuiet = false }
 
 // isEcho reports whether a frame is the echo of the probe in flight, and notes that it came.
 func (p *prober) isEcho(text []byte, now time.Time) bool {
-	if p.text == "" || string(text) != p.text {
+	if p.lastText == "" || string(text) != p.lastText {
 		return false
 	}
-	p.text = ""
-	if !p.firstSentAt.IsZero() && p.quiet {
-		p.settledUntil, p.provedBy = p.firstSentAt, p.count-1
-		p.pause(now)
+	p.lastText = ""
+	if !p.firstSentAt.IsZero() && p.isQuiet {
+		p.settledUntil, p.provedBy = p.firstSentAt, p.probeCount-1
+		p.skipInterval(now)
 		return true
 	}
 	p.probesSinceDue++
 	if p.probesSinceDue >= maxProbesPerInterval {
-		p.pause(now)
+		p.skipInterval(now)
 		return true
 	}
-	p.firstSentAt, p.quiet = p.sentAt, true // this probe is the first of a pair, perhaps of a new one
+	p.firstSentAt, p.isQuiet = p.sentAt, true // this probe is the first of a pair, perhaps of a new one
 	p.dueAt = now
 	return true
 }
 
-func (p *prober) pause(now time.Time) {
+func (p *prober) skipInterval(now time.Time) {
 	p.firstSentAt, p.probesSinceDue, p.dueAt = time.Time{}, 0, now.Add(p.interval)
 }

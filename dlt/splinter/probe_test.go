@@ -17,7 +17,7 @@ func TestProber(t *testing.T) {
 	send := func(p *prober) (string, time.Time) {
 		t.Helper()
 		at := tick()
-		text, err := p.next(at, false)
+		text, err := p.nextProbe(at, false)
 		require.NoError(t, err)
 		require.NotEmpty(t, text)
 		return text, at
@@ -36,7 +36,7 @@ func TestProber(t *testing.T) {
 		assert.NotEqual(t, a, b)
 		echo(p, b)
 		assert.Equal(t, sent, p.settledUntil, "what was published before the first was sent")
-		text, err := p.next(tick(), false)
+		text, err := p.nextProbe(tick(), false)
 		assert.NoError(t, err)
 		assert.Empty(t, text, "the next pair is not due")
 		now = now.Add(every)
@@ -67,7 +67,7 @@ func TestProber(t *testing.T) {
 		p := fresh()
 		sent := 0
 		for range 10 * maxProbesPerInterval {
-			text, err := p.next(tick(), false)
+			text, err := p.nextProbe(tick(), false)
 			require.NoError(t, err)
 			if text == "" {
 				break
@@ -91,9 +91,9 @@ func TestProber(t *testing.T) {
 		p := fresh()
 		send(p)
 		now = now.Add(maxSilentIntervals*every + time.Second)
-		_, err := p.next(now, true)
+		_, err := p.nextProbe(now, true)
 		assert.NoError(t, err, "it may be among what was not read yet")
-		_, err = p.next(now, false)
+		_, err = p.nextProbe(now, false)
 		assert.ErrorIs(t, err, errNoEcho)
 	})
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/dltbatch/dltbatch/dlt"
 )
 
-// receipts is the finding of a search in a node's durable receipts of a batch.
-type receipts uint8
+// receiptState is the finding of a search in a node's durable receipts of a batch.
+type receiptState uint8
 
 const (
-	receiptsUnknown receipts = iota // not asked for, or the answers prove nothing
-	receiptsThere                   // one of the batch's transactions has a receipt, and so all have
-	receiptsMissing                 // none of the batch's transactions has a receipt
+	receiptsUnknown receiptState = iota // not asked for, or the answers prove nothing
+	receiptsPresent                     // one of the batch's transactions has a receipt, and so all have
+	receiptsMissing                     // none of the batch's transactions has a receipt
 )
 
-// replayPage is how many receipts a node reads at a time for a replay. It is also how many
+// replayPageLen is how many receipts a node reads at a time for a replay. It is also how many
 // receipts after a cursor it certainly replays.
-const replayPage = 64
+const replayPageLen = 64
 
 // A node keeps a receipt of every committed transaction for ever, and replays receipts to a
 // subscriber: those with an id greater than the cursor, the oldest first, 64 of them. Then it goes
@@ -33,10 +33,10 @@ const replayPage = 64
 // If fewer than 64 receipts come, they are all the receipts with this id or a greater one. If 64
 // come without this id, no cursor ever shows its receipt, whether it exists or not.
 
-// cursors returns the cursors from which to ask, the greatest first. own is the one just below the
-// id. The cursors above own show, at a small cost to the node, whether there are too many
-// receipts. The cursors below it show whether the node replays anything at all.
-func cursors(id string) (list []string, own string) {
+// cursorsBefore returns the cursors from which to ask, the greatest first. own is the one just
+// below the id. The cursors above own show, at a small cost to the node, whether there are too
+// many receipts. The cursors below it show whether the node replays anything at all.
+func cursorsBefore(id string) (list []string, own string) {
 	at, ok := new(big.Int).SetString(id, 16)
 	if !ok || at.Sign() == 0 {
 		return nil, ""
@@ -58,44 +58,44 @@ func formatCursor(at *big.Int) string { return fmt.Sprintf("%0*x", idLen, at) }
 
 // replayResult is one replay: the receipts after a cursor, and whether the replay's end was seen.
 type replayResult struct {
-	cursor string
-	ids    []string // each id once
-	ended  bool
+	cursor   string
+	ids      []string // each id once
+	hasEnded bool
 }
 
 // receiptSearch reads a node's replays until they show whether the node has the receipts of a
 // batch.
 type receiptSearch struct {
-	ids        []string // the ids of the batch's transactions
-	ownCursor  string   // the cursor just below the greatest of ids
-	replaySeen bool     // the node has replayed something
-	missing    bool     // true if the receipts are missing, provided that the node replays anything at all
+	ids       []string // the ids of the batch's transactions
+	ownCursor string   // the cursor just below the greatest of ids
+	hasReplay bool     // the node has replayed something
+	isMissing bool     // true if the receipts are missing, provided that the node replays anything at all
 }
 
-// take reads one replay; the replays from greater cursors come first. done is true if no more
+// addReplay reads one replay; the replays from greater cursors come first. done is true if no more
 // replays are needed. take is pure.
-func (q *receiptSearch) take(r replayResult) (found receipts, done bool) {
+func (q *receiptSearch) addReplay(r replayResult) (found receiptState, done bool) {
 	for _, id := range r.ids {
 		switch {
 		case id <= r.cursor: // the store does not select receipts by id, so its replay proves nothing
 			return receiptsUnknown, true
 		case slices.Contains(q.ids, id):
-			return receiptsThere, true
+			return receiptsPresent, true
 		}
 	}
-	q.replaySeen = q.replaySeen || len(r.ids) > 0
-	full := len(r.ids) >= replayPage
+	q.hasReplay = q.hasReplay || len(r.ids) > 0
+	full := len(r.ids) >= replayPageLen
 	switch {
-	case !full && !r.ended: // the replay broke off
+	case !full && !r.hasEnded: // the replay broke off
 		return receiptsUnknown, true
 	case r.cursor == q.ownCursor:
-		q.missing = !full
+		q.isMissing = !full
 		done = full
 	case full:
 		// If the cursor is above the own one, there are too many receipts, and more below.
 		done = r.cursor > q.ownCursor
 	}
-	if q.missing && q.replaySeen {
+	if q.isMissing && q.hasReplay {
 		return receiptsMissing, true
 	}
 	return receiptsUnknown, done
@@ -103,18 +103,18 @@ func (q *receiptSearch) take(r replayResult) (found receipts, done bool) {
 
 // receiptsOf asks a node whether it has the receipts of these transactions, which are all those of
 // one batch: the node writes them together. Errors are [*dlt.Error]s.
-func (c *Client) receiptsOf(ctx context.Context, p location, ids []string) (receipts, error) {
+func (c *Client) receiptsOf(ctx context.Context, p location, ids []string) (receiptState, error) {
 	if len(ids) == 0 {
 		return receiptsUnknown, nil
 	}
-	list, own := cursors(slices.Max(ids))
+	list, own := cursorsBefore(slices.Max(ids))
 	q := receiptSearch{ids: ids, ownCursor: own}
 	for _, from := range list {
 		r, err := c.replay(ctx, p, from)
 		if err != nil {
 			return receiptsUnknown, err
 		}
-		if found, done := q.take(r); done {
+		if found, done := q.addReplay(r); done {
 			return found, nil
 		}
 	}
@@ -134,8 +134,8 @@ func (c *Client) replay(ctx context.Context, p location, from string) (replayRes
 	fail := func(err error) (replayResult, error) {
 		return r, &dlt.Error{Op: opResolve, Kind: dlt.ErrUnavailable, Err: c.redactError(err)}
 	}
-	for len(r.ids) < replayPage {
-		text, _ := probe.next(time.Now(), true)
+	for len(r.ids) < replayPageLen {
+		text, _ := probe.nextProbe(time.Now(), true)
 		if text != "" {
 			if err := conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
 				return fail(err)
@@ -146,7 +146,7 @@ func (c *Client) replay(ctx context.Context, p location, from string) (replayRes
 			return fail(err)
 		}
 		if probe.isEcho(frame, time.Now()) {
-			if r.ended = !probe.settledUntil.IsZero(); r.ended {
+			if r.hasEnded = !probe.settledUntil.IsZero(); r.hasEnded {
 				return r, nil
 			}
 			continue

@@ -26,15 +26,15 @@ func TestResolveByReceipts(t *testing.T) {
 	for name, version := range map[string]int{"v1": 1, "v2": 2} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, nil)
-				w.committed()
-				d, gone := w.lost(splintertest.AcceptedFirst), w.lost(splintertest.NotAccepted)
-				w.becomes(d.Batch, batch.ReportedCommitted)
-				w.restart()
+				w := newTestNetwork(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, nil)
+				w.newCommittedBatch()
+				d, gone := w.postWithoutAnswer(splintertest.AcceptedFirst), w.postWithoutAnswer(splintertest.NotAccepted)
+				w.waitForStatus(d.Batch, batch.ReportedCommitted)
+				w.restartNode()
 				require.NotEqual(t, dlt.NotCommitted, w.resolve(gone), "before LateArrival")
-				w.resolves(d, dlt.Committed)
-				w.resolves(gone, dlt.NotCommitted)
-				assert.GreaterOrEqual(t, time.Since(gone.ended), late)
+				w.requireEvidence(d, dlt.Committed)
+				w.requireEvidence(gone, dlt.NotCommitted)
+				assert.GreaterOrEqual(t, time.Since(gone.endedAt), testLateArrival)
 			})
 		})
 	}
@@ -44,36 +44,36 @@ func TestResolveByReceipts(t *testing.T) {
 // effect, because it died before it wrote the receipts: missing receipts prove nothing.
 func TestReceiptsOfACircuitOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Services: []string{"a000"}}}}, nil)
-		w.committed()
-		d := w.lost(splintertest.NotAccepted)
-		w.restart()
-		w.never(d)
+		w := newTestNetwork(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Services: []string{"a000"}}}}, nil)
+		w.newCommittedBatch()
+		d := w.postWithoutAnswer(splintertest.NotAccepted)
+		w.restartNode()
+		w.requireNoEvidence(d)
 	})
 }
 
 // Missing receipts prove nothing either if the client may not ask which services the circuit has.
 func TestReceiptsOfAnUnknownCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, nil)
-		w.committed()
-		w.alone.Store(true)
-		d := w.lost(splintertest.NotAccepted)
-		w.restart()
-		w.never(d)
-		w.alone.Store(false)
-		w.resolves(d, dlt.NotCommitted)
+		w := newTestNetwork(t, splintertest.Options{}, nil)
+		w.newCommittedBatch()
+		w.refusesCircuitQueries.Store(true)
+		d := w.postWithoutAnswer(splintertest.NotAccepted)
+		w.restartNode()
+		w.requireNoEvidence(d)
+		w.refusesCircuitQueries.Store(false)
+		w.requireEvidence(d, dlt.NotCommitted)
 	})
 }
 
 // A node that replays other receipts than expected, or none, proves nothing.
 func TestReceiptsOfAnotherStore(t *testing.T) {
-	w := openWorld(t, splintertest.Options{}, nil, nil)
-	known := w.committed()
-	d := w.lost(splintertest.NotAccepted)
-	w.restart()
+	w := openTestNetwork(t, splintertest.Options{}, nil, nil)
+	known := w.newCommittedBatch()
+	d := w.postWithoutAnswer(splintertest.NotAccepted)
+	w.restartNode()
 	var frames []string
-	fake := newClient(t, inFront(t, w.net.URL(0), func(ctx context.Context, c *websocket.Conn) {
+	fake := newClient(t, startStreamProxy(t, w.network.URL(0), func(ctx context.Context, c *websocket.Conn) {
 		for _, f := range frames {
 			_ = c.Write(ctx, websocket.MessageText, []byte(f))
 		}
@@ -83,20 +83,20 @@ func TestReceiptsOfAnotherStore(t *testing.T) {
 				return
 			}
 		}
-	}), options(nil))
-	w.c = fake
-	w.never(d) // no frame
-	ids := w.net.Transactions(w.service)
+	}), clientOptions(nil))
+	w.client = fake
+	w.requireNoEvidence(d) // no frame
+	ids := w.network.Transactions(w.service)
 	require.NotEmpty(t, ids, "of %s", known.ID)
-	lowest := `{"id":"` + zeros + `"}`
+	lowest := `{"id":"` + zeroID + `"}`
 	frames = []string{lowest, `{"id":"` + ids[0] + `"}`}
-	w.never(d) // a frame with an id that is not greater than the cursor
+	w.requireNoEvidence(d) // a frame with an id that is not greater than the cursor
 }
 
-const zeros = "00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+const zeroID = "00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
 
-// inFront returns the address of a node whose subscriptions are handled by h.
-func inFront(t testing.TB, url string, h func(context.Context, *websocket.Conn)) string {
+// startStreamProxy returns the address of a node whose subscriptions are handled by h.
+func startStreamProxy(t testing.TB, url string, h func(context.Context, *websocket.Conn)) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {
@@ -128,34 +128,34 @@ func inFront(t testing.TB, url string, h func(context.Context, *websocket.Conn))
 // executed.
 func TestResolveByEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, nil)
+		w := newTestNetwork(t, splintertest.Options{}, nil)
 		var asked int
 		var says dlt.Evidence
 		var fails error
-		o := options(nil)
+		o := clientOptions(nil)
 		o.Evidence = func(_ context.Context, _ splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
 			asked++
 			assert.NotEmpty(t, d.Payload)
 			return says, fails
 		}
-		w.c = w.client(o)
-		w.committed()
-		w.blind.Store(true)
-		d := w.lost(splintertest.NotAccepted)
-		w.restart()
+		w.client = w.newClient(o)
+		w.newCommittedBatch()
+		w.hidesStatuses.Store(true)
+		d := w.postWithoutAnswer(splintertest.NotAccepted)
+		w.restartNode()
 		require.Equal(t, dlt.InFlight, w.resolve(d))
 		require.Zero(t, asked, "before LateArrival")
-		w.never(d)
+		w.requireNoEvidence(d)
 		require.NotZero(t, asked)
 		fails = errors.New("the contract's reader is down")
-		_, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour})
+		_, err := w.client.Resolve(t.Context(), dlt.Doubt{Attempt: firstAttempt(d.Batch), Since: time.Hour, Ended: time.Hour})
 		require.ErrorIs(t, err, fails)
 		fails, says = nil, dlt.NotCommitted
 		require.Equal(t, says, w.resolve(d))
 		says = dlt.Committed
 		require.Equal(t, says, w.resolve(d))
 
-		w.blind.Store(false) // receipts are asked for before Options.Evidence
-		require.True(t, every(10*time.Millisecond, 5*time.Second, func() bool { return w.resolve(d) == dlt.NotCommitted }))
+		w.hidesStatuses.Store(false) // receipts are asked for before Options.Evidence
+		require.True(t, pollUntil(10*time.Millisecond, 5*time.Second, func() bool { return w.resolve(d) == dlt.NotCommitted }))
 	})
 }

@@ -47,6 +47,6 @@ func TestAReplayEndsWithTwoEchoesInARow(t *testing.T) {
 	defer cancel()
 	r, err := c.replay(ctx, p, id("0"))
 	require.NoError(t, err)
-	assert.True(t, r.ended)
+	assert.True(t, r.hasEnded)
 	assert.Equal(t, receipts, r.ids)
 }

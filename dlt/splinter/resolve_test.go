@@ -20,143 +20,147 @@ import (
 )
 
 const (
-	late   = 150 * time.Millisecond
-	margin = 50 * time.Millisecond
+	testLateArrival = 150 * time.Millisecond
+	testMargin      = 50 * time.Millisecond
 )
 
-// world is a network, a client of its first service, and the engine's memory.
-type world struct {
+// testNetwork is a network, a client of its first service, and the engine's memory.
+type testNetwork struct {
 	testing.TB
-	net     *splintertest.Network
-	wire    *pipes.Net // nil if the network uses TCP
-	c       *splinter.Client
-	service batch.ServiceID
-	fault   atomic.Pointer[splintertest.Fault] // fault of the POSTs
-	reject  atomic.Bool
-	blind   atomic.Bool // subscriptions are refused, and so are their replays
-	refused atomic.Int64
-	alone   atomic.Bool // the client may not ask for the services of a circuit
-	known   []batch.ID
+	network               *splintertest.Network
+	memoryNet             *pipes.Net // nil if the network uses TCP
+	client                *splinter.Client
+	service               batch.ServiceID
+	fault                 atomic.Pointer[splintertest.Fault] // fault of the POSTs
+	rejectsPosts          atomic.Bool
+	hidesStatuses         atomic.Bool // subscriptions are refused, and so are their replays
+	refusedCount          atomic.Int64
+	refusesCircuitQueries atomic.Bool // the client may not ask for the services of a circuit
+	knownIDs              []batch.ID
 }
 
-// newWorld returns a world without sockets, for virtual time.
-func newWorld(t testing.TB, o splintertest.Options, journal dlt.Journal) *world {
+// newTestNetwork returns a world without sockets, for virtual time.
+func newTestNetwork(t testing.TB, o splintertest.Options, journal dlt.Journal) *testNetwork {
 	wire := &pipes.Net{}
 	o.Addrs, o.Listen = []string{"n0.test:80", "n1.test:80"}, wire.Listen
-	return openWorld(t, o, journal, wire)
+	return openTestNetwork(t, o, journal, wire)
 }
 
-func openWorld(t testing.TB, o splintertest.Options, journal dlt.Journal, wire *pipes.Net) *world {
-	w := &world{TB: t, wire: wire}
+func openTestNetwork(t testing.TB, o splintertest.Options, journal dlt.Journal, wire *pipes.Net) *testNetwork {
+	w := &testNetwork{TB: t, memoryNet: wire}
 	o.Faults = &splintertest.Faults{
 		Request: func(p splintertest.RequestPoint) splintertest.Fault {
 			if f := w.fault.Load(); f != nil && p.Operation == splintertest.OpSubmit {
 				return *f
 			}
-			if w.blind.Load() && p.Operation == splintertest.OpEvents {
-				w.refused.Add(1)
+			if w.hidesStatuses.Load() && p.Operation == splintertest.OpEvents {
+				w.refusedCount.Add(1)
 				return splintertest.Fault{Answer: splintertest.AnswerError, Status: http.StatusInternalServerError}
 			}
 			return splintertest.Fault{}
 		},
-		Batch: func(batch.ID, int) splintertest.BatchFault { return splintertest.BatchFault{Reject: w.reject.Load()} },
+		Batch: func(batch.ID, int) splintertest.BatchFault {
+			return splintertest.BatchFault{Reject: w.rejectsPosts.Load()}
+		},
 	}
-	o.Authorize = func(_ string, op splintertest.Operation) bool { return op != splintertest.OpCircuit || !w.alone.Load() }
-	w.net = splintertest.Start(t, &o)
-	w.service = w.net.Service(0)
-	w.c = w.client(options(journal))
+	o.Authorize = func(_ string, op splintertest.Operation) bool {
+		return op != splintertest.OpCircuit || !w.refusesCircuitQueries.Load()
+	}
+	w.network = splintertest.Start(t, &o)
+	w.service = w.network.Service(0)
+	w.client = w.newClient(clientOptions(journal))
 	return w
 }
 
-// client returns a client of the first node.
-func (w *world) client(o *splinter.Options) *splinter.Client {
+// newClient returns a client of the first node.
+func (w *testNetwork) newClient(o *splinter.Options) *splinter.Client {
 	w.Helper()
-	if w.wire != nil {
-		o.Client = &http.Client{Transport: &http.Transport{DialContext: w.wire.Dial}}
+	if w.memoryNet != nil {
+		o.Client = &http.Client{Transport: &http.Transport{DialContext: w.memoryNet.Dial}}
 		w.Cleanup(o.Client.CloseIdleConnections)
 	}
-	return newClient(w, w.net.URL(0), o)
+	return newClient(w, w.network.URL(0), o)
 }
 
-func options(journal dlt.Journal) *splinter.Options {
+func clientOptions(journal dlt.Journal) *splinter.Options {
 	return &splinter.Options{
-		LateArrival: late, ClockMargin: margin, CoordinatorTimeout: 20 * time.Millisecond, Replay: true,
+		LateArrival: testLateArrival, ClockMargin: testMargin, CoordinatorTimeout: 20 * time.Millisecond, Replay: true,
 		ProbeInterval: 5 * time.Millisecond, Journal: journal, StreamLease: 300 * time.Millisecond,
 	}
 }
 
-// doubtful is a batch with the times when it was claimed and when its POST ended.
-type doubtful struct {
+// postedAttempt is a batch with the times when it was claimed and when its POST ended.
+type postedAttempt struct {
 	batch.Batch
-	number         int
-	claimed, ended time.Time
+	number             int
+	claimedAt, endedAt time.Time
 }
 
-func (w *world) post(b batch.Batch, timeout time.Duration) (doubtful, error) {
+func (w *testNetwork) post(b batch.Batch, timeout time.Duration) (postedAttempt, error) {
 	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
-	d := doubtful{Batch: b, number: 1, claimed: time.Now()}
-	err := w.c.Submit(ctx, attempt(b))
-	d.ended = time.Now()
+	d := postedAttempt{Batch: b, number: 1, claimedAt: time.Now()}
+	err := w.client.Submit(ctx, firstAttempt(b))
+	d.endedAt = time.Now()
 	return d, err
 }
 
-func (w *world) said(b batch.Batch) batch.Reported {
+func (w *testNetwork) reported(b batch.Batch) batch.Reported {
 	w.Helper()
-	st, err := w.c.BatchStatuses(w.Context(), b.Service, []batch.Attempt{attempt(b)})
+	st, err := w.client.BatchStatuses(w.Context(), b.Service, []batch.Attempt{firstAttempt(b)})
 	require.NoError(w, err)
 	require.Len(w, st, 1)
 	return st[0].Reported
 }
 
-func (w *world) becomes(b batch.Batch, want batch.Reported) {
+func (w *testNetwork) waitForStatus(b batch.Batch, want batch.Reported) {
 	w.Helper()
-	require.Eventually(w, func() bool { return w.said(b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
+	require.Eventually(w, func() bool { return w.reported(b) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
-// committed sends a batch and waits until it is committed. It is then a witness.
-func (w *world) committed() batch.Batch {
+// newCommittedBatch sends a batch and waits until it is committed. It is then a witness.
+func (w *testNetwork) newCommittedBatch() batch.Batch {
 	w.Helper()
-	b := inc(w, w.service, "x")
+	b := incBatch(w, w.service, "x")
 	_, err := w.post(b, 5*time.Second)
 	require.NoError(w, err)
-	w.becomes(b, batch.ReportedCommitted)
-	w.known = append([]batch.ID{b.ID}, w.known...)
+	w.waitForStatus(b, batch.ReportedCommitted)
+	w.knownIDs = append([]batch.ID{b.ID}, w.knownIDs...)
 	return b
 }
 
-// restart restarts the node, which forgets, and closes the client's connections.
-func (w *world) restart() {
-	w.net.Restart(0)
-	w.c.CloseIdleConnections()
+// restartNode restarts the node, which forgets, and closes the client's connections.
+func (w *testNetwork) restartNode() {
+	w.network.Restart(0)
+	w.client.CloseIdleConnections()
 }
 
-// lost makes a POST that ends in doubt.
-func (w *world) lost(taken splintertest.Acceptance) doubtful {
+// postWithoutAnswer makes a POST that ends in doubt.
+func (w *testNetwork) postWithoutAnswer(taken splintertest.Acceptance) postedAttempt {
 	w.Helper()
 	w.fault.Store(&splintertest.Fault{Answer: splintertest.AnswerReset, Acceptance: taken})
-	d, err := w.post(inc(w, w.service, "x"), 5*time.Second)
+	d, err := w.post(incBatch(w, w.service, "x"), 5*time.Second)
 	require.Equal(w, batch.KindDoubt, dlt.Kind(err), "%v", err)
 	w.fault.Store(nil)
 	return d
 }
 
-func (w *world) resolve(d doubtful) dlt.Evidence {
+func (w *testNetwork) resolve(d postedAttempt) dlt.Evidence {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
 	defer cancel()
-	a := attempt(d.Batch)
+	a := firstAttempt(d.Batch)
 	a.Number = d.number
-	found, err := w.c.Resolve(ctx, dlt.Doubt{
-		Attempt: a, Since: time.Since(d.claimed), Ended: time.Since(d.ended), Witnesses: w.known,
+	found, err := w.client.Resolve(ctx, dlt.Doubt{
+		Attempt: a, Since: time.Since(d.claimedAt), Ended: time.Since(d.endedAt), Witnesses: w.knownIDs,
 	})
 	require.NoError(w, err)
 	return found
 }
 
-// every calls f repeatedly until it returns true or the time is over, and reports whether it
+// pollUntil calls f repeatedly until it returns true or the time is over, and reports whether it
 // returned true.
-func every(pause, bound time.Duration, f func() bool) bool {
+func pollUntil(pause, bound time.Duration, f func() bool) bool {
 	end := time.NewTimer(bound)
 	defer end.Stop()
 	tick := time.NewTicker(pause)
@@ -171,24 +175,25 @@ func every(pause, bound time.Duration, f func() bool) bool {
 	return true
 }
 
-// resolves asks until it gets the evidence want. The contrary must never come.
-func (w *world) resolves(d doubtful, want dlt.Evidence) {
+// requireEvidence asks until it gets the evidence want. The contrary must never come.
+func (w *testNetwork) requireEvidence(d postedAttempt, want dlt.Evidence) {
 	w.Helper()
 	contrary := dlt.Committed
 	if want == dlt.Committed {
 		contrary = dlt.NotCommitted
 	}
-	require.True(w, every(5*time.Millisecond, time.Minute, func() bool {
+	require.True(w, pollUntil(5*time.Millisecond, time.Minute, func() bool {
 		found := w.resolve(d)
 		require.NotEqual(w, contrary, found)
 		return found == want
 	}), "never %s", want)
 }
 
-// never asks for much longer than LateArrival: neither Committed nor NotCommitted may come.
-func (w *world) never(d doubtful) {
+// requireNoEvidence asks for much longer than LateArrival: neither Committed nor NotCommitted may
+// come.
+func (w *testNetwork) requireNoEvidence(d postedAttempt) {
 	w.Helper()
-	every(10*time.Millisecond, 2*late, func() bool {
+	pollUntil(10*time.Millisecond, 2*testLateArrival, func() bool {
 		found := w.resolve(d)
 		require.NotEqual(w, dlt.NotCommitted, found)
 		require.NotEqual(w, dlt.Committed, found)
@@ -196,8 +201,8 @@ func (w *world) never(d doubtful) {
 	})
 }
 
-// streaming runs Events until the end of the test, and opens a new stream when one ends.
-func (w *world) streaming(c *splinter.Client) {
+// startEvents runs Events until the end of the test, and opens a new stream when one ends.
+func (w *testNetwork) startEvents(c *splinter.Client) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
 	done, live := make(chan struct{}), make(chan struct{}, 1)
@@ -224,11 +229,11 @@ func (w *world) streaming(c *splinter.Client) {
 	<-live
 }
 
-// covered waits until the log covers the time from since ago to now, in a span that began after a
-// time.
-func covered(t testing.TB, st *memory.Store, service batch.ServiceID, since time.Duration, after time.Time) {
+// waitUntilLogCovers waits until the log covers the time from since ago to now, in a span that
+// began after a time.
+func waitUntilLogCovers(t testing.TB, st *memory.Store, service batch.ServiceID, since time.Duration, after time.Time) {
 	t.Helper()
-	require.True(t, every(5*time.Millisecond, 5*time.Second, func() bool {
+	require.True(t, pollUntil(5*time.Millisecond, 5*time.Second, func() bool {
 		f, err := st.FindStream(t.Context(), "scabbard "+string(service), nil)
 		require.NoError(t, err)
 		return f.Covered && f.Since >= since && f.Until < 100*time.Millisecond && f.Since < time.Since(after)
@@ -237,66 +242,66 @@ func covered(t testing.TB, st *memory.Store, service batch.ServiceID, since time
 
 func TestResolveByWitness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, nil)
-		w.committed()
-		d := w.lost(splintertest.NotAccepted)
+		w := newTestNetwork(t, splintertest.Options{}, nil)
+		w.newCommittedBatch()
+		d := w.postWithoutAnswer(splintertest.NotAccepted)
 		require.Equal(t, dlt.InFlight, w.resolve(d), "before LateArrival")
-		w.resolves(d, dlt.NotCommitted)
-		assert.GreaterOrEqual(t, time.Since(d.ended), late)
+		w.requireEvidence(d, dlt.NotCommitted)
+		assert.GreaterOrEqual(t, time.Since(d.endedAt), testLateArrival)
 
-		w.known = nil
-		w.blind.Store(true)
-		w.never(d) // there is no witness
+		w.knownIDs = nil
+		w.hidesStatuses.Store(true)
+		w.requireNoEvidence(d) // there is no witness
 	})
 }
 
 func TestResolveWithoutProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, nil)
-		w.blind.Store(true)
-		w.committed()
-		d := w.lost(splintertest.AcceptedFirst)
-		w.becomes(d.Batch, batch.ReportedCommitted)
-		w.restart()
-		require.Equal(t, batch.ReportedUnknown, w.said(d.Batch))
-		w.never(d) // the witness was committed before the restart, which forgot both batches
+		w := newTestNetwork(t, splintertest.Options{}, nil)
+		w.hidesStatuses.Store(true)
+		w.newCommittedBatch()
+		d := w.postWithoutAnswer(splintertest.AcceptedFirst)
+		w.waitForStatus(d.Batch, batch.ReportedCommitted)
+		w.restartNode()
+		require.Equal(t, batch.ReportedUnknown, w.reported(d.Batch))
+		w.requireNoEvidence(d) // the witness was committed before the restart, which forgot both batches
 	})
 }
 
 func TestResolveEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{HistorySize: 4}, nil)
-		w.blind.Store(true)
-		w.committed()
-		d := w.lost(splintertest.AcceptedFirst)
+		w := newTestNetwork(t, splintertest.Options{HistorySize: 4}, nil)
+		w.hidesStatuses.Store(true)
+		w.newCommittedBatch()
+		d := w.postWithoutAnswer(splintertest.AcceptedFirst)
 		for range 3 {
-			w.becomes(d.Batch, batch.ReportedCommitted)
-			b := inc(t, w.service, "y")
+			w.waitForStatus(d.Batch, batch.ReportedCommitted)
+			b := incBatch(t, w.service, "y")
 			_, err := w.post(b, time.Second)
 			require.NoError(t, err)
-			w.becomes(b, batch.ReportedCommitted)
+			w.waitForStatus(b, batch.ReportedCommitted)
 		}
-		w.resolves(d, dlt.Committed) // the witness was evicted first
-		b := inc(t, w.service, "y")
+		w.requireEvidence(d, dlt.Committed) // the witness was evicted first
+		b := incBatch(t, w.service, "y")
 		_, err := w.post(b, time.Second)
 		require.NoError(t, err)
-		w.becomes(b, batch.ReportedCommitted)
-		w.never(d)
+		w.waitForStatus(b, batch.ReportedCommitted)
+		w.requireNoEvidence(d)
 	})
 }
 
 // A witness that was sent again after a restart proves nothing about the time before it.
 func TestResolveWitnessSeenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, nil)
-		w.blind.Store(true)
-		witness := w.committed()
-		d := w.lost(splintertest.AcceptedFirst)
-		w.becomes(d.Batch, batch.ReportedCommitted)
-		w.restart()
+		w := newTestNetwork(t, splintertest.Options{}, nil)
+		w.hidesStatuses.Store(true)
+		witness := w.newCommittedBatch()
+		d := w.postWithoutAnswer(splintertest.AcceptedFirst)
+		w.waitForStatus(d.Batch, batch.ReportedCommitted)
+		w.restartNode()
 		_, err := w.post(witness, time.Second)
 		require.NoError(t, err)
-		w.never(d)
+		w.requireNoEvidence(d)
 	})
 }
 
@@ -305,40 +310,40 @@ func TestResolveByLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := memory.New()
-				w := newWorld(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, st)
-				w.streaming(w.c)
-				covered(t, st, w.service, 2*margin, time.Time{})
+				w := newTestNetwork(t, splintertest.Options{Circuits: []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}}}, st)
+				w.startEvents(w.client)
+				waitUntilLogCovers(t, st, w.service, 2*testMargin, time.Time{})
 
-				d := w.lost(splintertest.AcceptedFirst)
-				w.becomes(d.Batch, batch.ReportedCommitted)
+				d := w.postWithoutAnswer(splintertest.AcceptedFirst)
+				w.waitForStatus(d.Batch, batch.ReportedCommitted)
 				restarted := time.Now()
-				w.restart()
-				w.resolves(d, dlt.Committed)
+				w.restartNode()
+				w.requireEvidence(d, dlt.Committed)
 
-				covered(t, st, w.service, 2*margin, restarted) // the stream broke, so the span began anew
-				w.alone.Store(true)
-				gone := w.lost(splintertest.NotAccepted)
-				w.resolves(gone, dlt.NotCommitted)
-				assert.GreaterOrEqual(t, time.Since(gone.ended), late+margin)
-				require.NoError(t, w.net.Check(map[batch.ServiceID][]batch.ID{w.service: {d.ID}}))
+				waitUntilLogCovers(t, st, w.service, 2*testMargin, restarted) // the stream broke, so the span began anew
+				w.refusesCircuitQueries.Store(true)
+				gone := w.postWithoutAnswer(splintertest.NotAccepted)
+				w.requireEvidence(gone, dlt.NotCommitted)
+				assert.GreaterOrEqual(t, time.Since(gone.endedAt), testLateArrival+testMargin)
+				require.NoError(t, w.network.Check(map[batch.ServiceID][]batch.ID{w.service: {d.ID}}))
 			})
 		})
 	}
 }
 
 // If the stream broke in the meantime, the log has a gap and is no proof.
-func TestResolveAcrossAGap(t *testing.T) {
+func TestResolveWithAGapInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		w := newWorld(t, splintertest.Options{}, st)
-		w.streaming(w.c)
-		covered(t, st, w.service, 2*margin, time.Time{})
-		w.alone.Store(true)
-		d := w.lost(splintertest.NotAccepted)
+		w := newTestNetwork(t, splintertest.Options{}, st)
+		w.startEvents(w.client)
+		waitUntilLogCovers(t, st, w.service, 2*testMargin, time.Time{})
+		w.refusesCircuitQueries.Store(true)
+		d := w.postWithoutAnswer(splintertest.NotAccepted)
 		cut := time.Now()
-		w.net.CutStreams(0)
-		covered(t, st, w.service, 0, cut)
-		w.never(d)
+		w.network.CutStreams(0)
+		waitUntilLogCovers(t, st, w.service, 0, cut)
+		w.requireNoEvidence(d)
 	})
 }
 
@@ -352,30 +357,30 @@ func TestResolveRolledBack(t *testing.T) {
 					st = memory.New()
 					j = st
 				}
-				w := newWorld(t, splintertest.Options{}, j)
+				w := newTestNetwork(t, splintertest.Options{}, j)
 				if journal {
-					w.streaming(w.c)
-					covered(t, st, w.service, 2*margin, time.Time{})
+					w.startEvents(w.client)
+					waitUntilLogCovers(t, st, w.service, 2*testMargin, time.Time{})
 				}
-				w.reject.Store(true)
-				b := inc(t, w.service, "x")
+				w.rejectsPosts.Store(true)
+				b := incBatch(t, w.service, "x")
 				d, err := w.post(b, time.Second)
 				require.NoError(t, err)
-				w.becomes(b, batch.ReportedValid)
+				w.waitForStatus(b, batch.ReportedValid)
 				require.Equal(t, dlt.InFlight, w.resolve(d), "it may be committed yet")
-				w.reject.Store(false)
+				w.rejectsPosts.Store(false)
 				if !journal {
-					w.blind.Store(true)
-					w.never(d)
+					w.hidesStatuses.Store(true)
+					w.requireNoEvidence(d)
 					return
 				}
-				w.resolves(d, dlt.NotCommitted)
+				w.requireEvidence(d, dlt.NotCommitted)
 				// When it is sent again, the batch is committed
 				// (docs/ledgers/splinter.md#the-same-bytes-again): the evidence was right.
 				_, err = w.post(b, time.Second)
 				require.NoError(t, err)
-				w.becomes(b, batch.ReportedCommitted)
-				assert.EqualValues(t, 1, w.net.State(w.service)["x"])
+				w.waitForStatus(b, batch.ReportedCommitted)
+				assert.EqualValues(t, 1, w.network.State(w.service)["x"])
 			})
 		})
 	}
@@ -383,23 +388,23 @@ func TestResolveRolledBack(t *testing.T) {
 
 // A second copy of a committed batch makes the batch Invalid
 // (docs/ledgers/splinter.md#the-same-bytes-again).
-func TestResolveInvalidAfterTheSecond(t *testing.T) {
+func TestResolveInvalidOfALaterAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		w := newWorld(t, splintertest.Options{}, st)
-		b := build(t, w.service, tx(splintertest.Create("x", 1)))
+		w := newTestNetwork(t, splintertest.Options{}, st)
+		b := buildBatch(t, w.service, newTransaction(splintertest.Create("x", 1)))
 		d, err := w.post(b, time.Second)
 		require.NoError(t, err)
-		w.becomes(b, batch.ReportedCommitted)
+		w.waitForStatus(b, batch.ReportedCommitted)
 		_, err = w.post(b, time.Second)
 		require.NoError(t, err)
-		w.becomes(b, batch.ReportedInvalid)
+		w.waitForStatus(b, batch.ReportedInvalid)
 		d.number = 2
-		w.blind.Store(true)
-		w.never(d)
-		w.blind.Store(false)
-		w.streaming(w.c) // the replay shows that the first copy was committed
-		w.resolves(d, dlt.Committed)
+		w.hidesStatuses.Store(true)
+		w.requireNoEvidence(d)
+		w.hidesStatuses.Store(false)
+		w.startEvents(w.client) // the replay shows that the first copy was committed
+		w.requireEvidence(d, dlt.Committed)
 	})
 }
 
@@ -408,36 +413,36 @@ func TestResolveInvalidAfterTheSecond(t *testing.T) {
 func TestResolveBehindAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stall = 80 * time.Millisecond
-		w := newWorld(t, splintertest.Options{UnservedHold: stall}, nil)
-		w.committed()
-		poison := tx(splintertest.Set("x", 1))
+		w := newTestNetwork(t, splintertest.Options{UnservedHold: stall}, nil)
+		w.newCommittedBatch()
+		poison := newTransaction(splintertest.Set("x", 1))
 		poison.FamilyName = "nobody"
-		bad := build(t, w.service, poison)
+		bad := buildBatch(t, w.service, poison)
 		_, err := w.post(bad, time.Second)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return w.net.QueueLen(w.service) == 0 }, 30*time.Second, time.Millisecond)
-		b := inc(t, w.service, "x")
+		require.Eventually(t, func() bool { return w.network.QueueLen(w.service) == 0 }, 30*time.Second, time.Millisecond)
+		b := incBatch(t, w.service, "x")
 		ctx, cancel := context.WithCancel(t.Context())
-		d := doubtful{Batch: b, number: 1, claimed: time.Now()}
+		d := postedAttempt{Batch: b, number: 1, claimedAt: time.Now()}
 		go func() {
 			defer cancel()
-			every(time.Millisecond, 5*time.Second, func() bool { return w.net.Posts(b.ID) == 1 })
+			pollUntil(time.Millisecond, 5*time.Second, func() bool { return w.network.Posts(b.ID) == 1 })
 		}()
-		err = w.c.Submit(ctx, attempt(b))
-		d.ended = time.Now()
+		err = w.client.Submit(ctx, firstAttempt(b))
+		d.endedAt = time.Now()
 		require.Equal(t, batch.KindDoubt, dlt.Kind(err), "the client left, the node goes on: %v", err)
-		w.resolves(d, dlt.Committed)
-		assert.EqualValues(t, 2, w.net.State(w.service)["x"])
-		assert.Equal(t, batch.ReportedPending, w.said(bad), "dropped without a word")
+		w.requireEvidence(d, dlt.Committed)
+		assert.EqualValues(t, 2, w.network.State(w.service)["x"])
+		assert.Equal(t, batch.ReportedPending, w.reported(bad), "dropped without a word")
 	})
 }
 
 func TestResolveJournalFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, splintertest.Options{}, brokenJournal{})
-		w.committed()
-		d := w.lost(splintertest.NotAccepted)
-		found, err := w.c.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(d.Batch), Since: time.Hour, Ended: time.Hour, Witnesses: w.known})
+		w := newTestNetwork(t, splintertest.Options{}, brokenJournal{})
+		w.newCommittedBatch()
+		d := w.postWithoutAnswer(splintertest.NotAccepted)
+		found, err := w.client.Resolve(t.Context(), dlt.Doubt{Attempt: firstAttempt(d.Batch), Since: time.Hour, Ended: time.Hour, Witnesses: w.knownIDs})
 		assert.Equal(t, dlt.CannotTell, found)
 		assert.ErrorIs(t, err, errJournal)
 	})

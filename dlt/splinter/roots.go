@@ -11,34 +11,34 @@ import "time"
 // If a state never returns to an earlier one, the same root before and after a gap proves that no
 // batch was committed in the gap.
 type rootTracker struct {
-	pause time.Duration // the wait after a failed query
+	retryDelay time.Duration // the wait after a failed query
 
-	asking         bool
+	isAsking       bool
 	askedAt        time.Time
-	failed         bool
-	quiet          bool   // no event came since the query
+	hasFailed      bool
+	isQuiet        bool   // no event came since the query
 	unsettledRoot  string // a root that is not settled yet; "" if there is none
 	probesAtAnswer int    // how many probes were sent when the answer came
 	settledRoot    string // the root after all received events; "" if it is not known
 }
 
-// due reports whether it is time for a query.
-func (r *rootTracker) due(now time.Time) bool {
-	return !r.asking && r.unsettledRoot == "" && r.settledRoot == "" && (!r.failed || now.Sub(r.askedAt) >= r.pause)
+// isDue reports whether it is time for a query.
+func (r *rootTracker) isDue(now time.Time) bool {
+	return !r.isAsking && r.unsettledRoot == "" && r.settledRoot == "" && (!r.hasFailed || now.Sub(r.askedAt) >= r.retryDelay)
 }
 
-func (r *rootTracker) ask(now time.Time) { r.asking, r.askedAt, r.quiet = true, now, true }
+func (r *rootTracker) noteAsked(now time.Time) { r.isAsking, r.askedAt, r.isQuiet = true, now, true }
 
 // noteAnswer notes the root in an answer, "" if none came, and the number of probes sent so far.
 func (r *rootTracker) noteAnswer(root string, probes int) {
-	r.asking, r.failed = false, root == ""
-	if r.quiet {
+	r.isAsking, r.hasFailed = false, root == ""
+	if r.isQuiet {
 		r.unsettledRoot, r.probesAtAnswer = root, probes
 	}
 }
 
 // noteEvent notes that an event came.
-func (r *rootTracker) noteEvent() { r.quiet, r.unsettledRoot, r.settledRoot = false, "", "" }
+func (r *rootTracker) noteEvent() { r.isQuiet, r.unsettledRoot, r.settledRoot = false, "", "" }
 
 // settle notes the last probe that proved that all earlier events were received.
 func (r *rootTracker) settle(probe int) {

@@ -46,9 +46,9 @@ func parseNode(field, s string) (*url.URL, error) {
 
 // location is a service and the node that runs it.
 type location struct {
-	id   batch.ServiceID
-	node string // the base URL as it was given
-	root *url.URL
+	id      batch.ServiceID
+	node    string // the base URL as it was given
+	rootURL *url.URL
 
 	circuit    string
 	shownURL   string   // the part of root that may be shown
@@ -60,23 +60,23 @@ func (c *Client) locate(service batch.ServiceID) (location, error) {
 	if err != nil {
 		return location{}, err
 	}
-	node := c.base
-	if c.o.Node != nil {
-		if chosen := c.o.Node(service); chosen != "" {
+	node := c.baseURL
+	if c.options.Node != nil {
+		if chosen := c.options.Node(service); chosen != "" {
 			node = chosen
 		}
 	}
-	parsed, known := c.nodes.Load(node)
+	parsed, known := c.nodeURLs.Load(node)
 	if !known {
 		u, err := parseNode("Options.Node", node)
 		if err != nil {
 			return location{}, err
 		}
-		parsed, _ = c.nodes.LoadOrStore(node, u)
+		parsed, _ = c.nodeURLs.LoadOrStore(node, u)
 	}
 	u := parsed.(*url.URL) //nolint:forcetypeassert // the map has only URLs
 	return location{
-		id: service, node: node, root: u.JoinPath("scabbard", n.circuit, n.service),
+		id: service, node: node, rootURL: u.JoinPath("scabbard", n.circuit, n.service),
 		circuit: n.circuit, shownURL: redact.ShownURL(u) + "/scabbard/" + n.circuit + "/" + n.service,
 		circuitURL: u.JoinPath("admin", "circuits", n.circuit),
 	}, nil

@@ -32,18 +32,18 @@ const (
 	maxConnectionChecks = 4
 )
 
-// stalls tracks the open requests to a node, and its stalled threads. All methods may be called
-// concurrently.
-type stalls struct {
+// nodeRequests tracks the open requests to a node, and its stalled threads. All methods may be
+// called concurrently.
+type nodeRequests struct {
 	mu           sync.Mutex
 	services     map[batch.ServiceID]*serviceRequests
-	count        int       // how many requests were sent
+	requestCount int       // how many requests were sent
 	suspectUntil time.Time // the node is suspected until this time
 }
 
 // serviceRequests tracks the requests about one service.
 type serviceRequests struct {
-	turn         chan struct{} // holds a value while a request is open
+	openSlot     chan struct{} // holds a value while a request is open
 	openSince    time.Time     // when the open request was sent, or began to wait for a connection; zero if none is open
 	openNumber   int           // the number of the open request, in the order in which requests were sent
 	answeredAt   time.Time     // when the node last answered
@@ -53,13 +53,13 @@ type serviceRequests struct {
 	hungSince    time.Time     // when the first request began that hung since the last answer and may hold a thread; zero if none did
 }
 
-func (g *stalls) requestsOf(s batch.ServiceID) *serviceRequests {
+func (g *nodeRequests) requestsOf(s batch.ServiceID) *serviceRequests {
 	p := g.services[s]
 	if p == nil {
 		if g.services == nil {
 			g.services = map[batch.ServiceID]*serviceRequests{}
 		}
-		p = &serviceRequests{turn: make(chan struct{}, 1)}
+		p = &serviceRequests{openSlot: make(chan struct{}, 1)}
 		g.services[s] = p
 	}
 	return p
@@ -67,12 +67,12 @@ func (g *stalls) requestsOf(s batch.ServiceID) *serviceRequests {
 
 // enter waits for the service's turn, which the caller must leave. An error means that nothing was
 // sent; the request may be sent after the time after.
-func (g *stalls) enter(ctx context.Context, s batch.ServiceID) (v *openRequest, after time.Duration, err error) {
+func (g *nodeRequests) enter(ctx context.Context, s batch.ServiceID) (v *openRequest, after time.Duration, err error) {
 	g.mu.Lock()
 	p := g.requestsOf(s)
 	g.mu.Unlock()
 	select {
-	case p.turn <- struct{}{}:
+	case p.openSlot <- struct{}{}:
 	case <-ctx.Done():
 		return nil, 0, fmt.Errorf("splinter: another request about the service is open: %w", context.Cause(ctx))
 	}
@@ -80,50 +80,50 @@ func (g *stalls) enter(ctx context.Context, s batch.ServiceID) (v *openRequest, 
 	defer g.mu.Unlock()
 	start := time.Now()
 	if left := p.restsUntil.Sub(start); left > 0 {
-		<-p.turn
+		<-p.openSlot
 		return nil, left, fmt.Errorf("splinter: the service does not answer; it is asked again in %s", left.Round(time.Second))
 	}
 	g.begin(p)
-	return &openRequest{stalls: g, requests: p, service: s}, 0, nil
+	return &openRequest{node: g, requests: p, service: s}, 0, nil
 }
 
 // openRequest is a request that may be sent, because it has the turn of its service.
 type openRequest struct {
-	stalls   *stalls
+	node     *nodeRequests
 	requests *serviceRequests
 	service  batch.ServiceID
-	ended    bool // guarded by stalls.mu
+	hasEnded bool // guarded by stalls.mu
 }
 
 // noteSent notes that the request was sent: a thread serves requests in the order in which they
 // arrive. The request may have waited for its connection until now. net/http may call noteSent
 // after the answer came.
 func (v *openRequest) noteSent() {
-	v.stalls.mu.Lock()
-	defer v.stalls.mu.Unlock()
-	if !v.ended {
-		v.stalls.begin(v.requests)
+	v.node.mu.Lock()
+	defer v.node.mu.Unlock()
+	if !v.hasEnded {
+		v.node.begin(v.requests)
 	}
 }
 
-// leave ends the request. answered is true if the node has answered, and gaveUp if this side has
-// ended the request.
+// leave ends the request. answered is true if the node has answered, and clientGaveUp if this side
+// has ended the request.
 func (v *openRequest) leave(answered, gaveUp bool) {
-	v.stalls.mu.Lock()
-	defer v.stalls.mu.Unlock()
-	v.ended = true
-	v.stalls.noteEnd(v.service, v.requests, answered, gaveUp, time.Now())
-	<-v.requests.turn
+	v.node.mu.Lock()
+	defer v.node.mu.Unlock()
+	v.hasEnded = true
+	v.node.noteEnd(v.service, v.requests, answered, gaveUp, time.Now())
+	<-v.requests.openSlot
 }
 
 // begin notes that a service's request begins now. The caller holds the lock.
-func (g *stalls) begin(p *serviceRequests) {
-	g.count++
-	p.openSince, p.openNumber = time.Now(), g.count
+func (g *nodeRequests) begin(p *serviceRequests) {
+	g.requestCount++
+	p.openSince, p.openNumber = time.Now(), g.requestCount
 }
 
 // noteEnd notes the end of a request. The caller holds the lock.
-func (g *stalls) noteEnd(s batch.ServiceID, p *serviceRequests, answered, gaveUp bool, now time.Time) {
+func (g *nodeRequests) noteEnd(s batch.ServiceID, p *serviceRequests, answered, gaveUp bool, now time.Time) {
 	start := p.openSince
 	p.openSince = time.Time{}
 	if answered {
@@ -152,8 +152,8 @@ func (g *stalls) noteEnd(s batch.ServiceID, p *serviceRequests, answered, gaveUp
 	}
 }
 
-// gaveUp reports whether this side ended the request because no answer came in time.
-func gaveUp(ctx context.Context, err error) bool {
+// clientGaveUp reports whether this side ended the request because no answer came in time.
+func clientGaveUp(ctx context.Context, err error) bool {
 	var timeout net.Error
 	return err != nil && (ctx.Err() != nil || (errors.As(err, &timeout) && timeout.Timeout()))
 }
@@ -162,7 +162,7 @@ func gaveUp(ctx context.Context, err error) bool {
 // waited longer and so may hold them. doubted: another service has hung before, while no service
 // got an answer, and has had no answer since. alive: another service got an answer in the
 // meantime, so the node is alive.
-func (g *stalls) otherServices(s batch.ServiceID, number int, start, now time.Time) (held, doubted, alive bool) {
+func (g *nodeRequests) otherServices(s batch.ServiceID, number int, start, now time.Time) (held, doubted, alive bool) {
 	for id, p := range g.services {
 		if id != s {
 			held = held || (!p.openSince.IsZero() && p.openNumber < number) || (p.holdsThreads && p.restsUntil.After(now))
@@ -174,7 +174,7 @@ func (g *stalls) otherServices(s batch.ServiceID, number int, start, now time.Ti
 }
 
 // isSuspect reports whether connections may belong to threads that do not answer.
-func (g *stalls) isSuspect(now time.Time) bool {
+func (g *nodeRequests) isSuspect(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.suspectUntil.After(now) {
@@ -188,12 +188,12 @@ func (g *stalls) isSuspect(now time.Time) bool {
 	return false
 }
 
-func (c *Client) stalls(node string) *stalls {
-	g, known := c.stallsByNode.Load(node)
+func (c *Client) requestsOf(node string) *nodeRequests {
+	g, known := c.requestsByNode.Load(node)
 	if !known {
-		g, _ = c.stallsByNode.LoadOrStore(node, &stalls{})
+		g, _ = c.requestsByNode.LoadOrStore(node, &nodeRequests{})
 	}
-	return g.(*stalls) //nolint:forcetypeassert // the map has only *stalls
+	return g.(*nodeRequests) //nolint:forcetypeassert // the map has only *stalls
 }
 
 // enterError returns the error of a request that enter has refused.
@@ -206,7 +206,7 @@ func enterError(op string, after time.Duration, err error) error {
 // request.
 func (c *Client) clientFor(p location) *http.Client {
 	shared, own := c.http.Transport.(*http.Transport)
-	if !own || !c.stalls(p.node).isSuspect(time.Now()) {
+	if !own || !c.requestsOf(p.node).isSuspect(time.Now()) {
 		return c.http
 	}
 	if known, ok := c.suspectClients.Load(p.id); ok {

@@ -15,37 +15,37 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// request is a request that has arrived at a thread of the modelled node.
-type request struct {
-	stalled bool // true if it is about the stalled service
-	done    chan struct{}
+// modelRequest is a request that has arrived at a thread of the modelled node.
+type modelRequest struct {
+	isStalled bool // true if it is about the stalled service
+	done      chan struct{}
 }
 
-// threads is a node in virtual time. Each connection belongs to one thread, which serves requests
-// in the order of their arrival. A request about the stalled service occupies its thread until the
-// stall ends.
-type threads struct {
-	queues []chan request
-	next   atomic.Int64
-	frozen time.Time // no thread serves a request until this time
-	ends   chan struct{}
-	held   atomic.Int64 // how many threads the stalled service has occupied
+// nodeThreads is a node in virtual time. Each connection belongs to one thread, which serves
+// requests in the order of their arrival. A request about the stalled service occupies its thread
+// until the stall ends.
+type nodeThreads struct {
+	queues      []chan modelRequest
+	nextThread  atomic.Int64
+	frozenUntil time.Time // no thread serves a request until this time
+	closed      chan struct{}
+	heldCount   atomic.Int64 // how many threads the stalled service has occupied
 }
 
-func newThreads(cores int, frozen time.Duration) *threads {
-	n := &threads{ends: make(chan struct{}), frozen: time.Now().Add(frozen)}
+func newNodeThreads(cores int, frozen time.Duration) *nodeThreads {
+	n := &nodeThreads{closed: make(chan struct{}), frozenUntil: time.Now().Add(frozen)}
 	for range cores {
-		q := make(chan request, 10_000)
+		q := make(chan modelRequest, 10_000)
 		n.queues = append(n.queues, q)
 		go func() {
 			for r := range q {
-				time.Sleep(time.Until(n.frozen))
+				time.Sleep(time.Until(n.frozenUntil))
 				select {
-				case <-n.ends:
+				case <-n.closed:
 				default:
-					if r.stalled {
-						n.held.Add(1)
-						<-n.ends
+					if r.isStalled {
+						n.heldCount.Add(1)
+						<-n.closed
 					}
 				}
 				close(r.done)
@@ -55,56 +55,56 @@ func newThreads(cores int, frozen time.Duration) *threads {
 	return n
 }
 
-func (n *threads) serve(thread int64, stalled bool) <-chan struct{} {
-	r := request{stalled: stalled, done: make(chan struct{})}
+func (n *nodeThreads) serve(thread int64, stalled bool) <-chan struct{} {
+	r := modelRequest{isStalled: stalled, done: make(chan struct{})}
 	n.queues[thread] <- r
 	return r.done
 }
 
-// asker asks about one service as the monitor does.
-type asker struct {
-	g       *stalls
-	n       *threads
-	service int
-	rnd     *rand.Rand
+// modelClient asks about one service as the monitor does.
+type modelClient struct {
+	requests *nodeRequests
+	threads  *nodeThreads
+	service  int
+	random   *rand.Rand
 
-	thread int64
-	warm   time.Time // when the connection last answered
+	thread       int64
+	lastAnswerAt time.Time // when the connection last answered
 }
 
 // ask asks once. rests is how long nothing may be asked about the service.
-func (a *asker) ask(ctx context.Context) (rests time.Duration) {
-	v, rests, err := a.g.enter(ctx, batch.ServiceID(strconv.Itoa(a.service)))
+func (a *modelClient) ask(ctx context.Context) (rests time.Duration) {
+	v, rests, err := a.requests.enter(ctx, batch.ServiceID(strconv.Itoa(a.service)))
 	if err != nil {
 		return rests
 	}
-	if time.Since(a.warm) > idleTimeout { // a new connection is opened
-		time.Sleep(time.Duration(a.rnd.IntN(3000)) * time.Microsecond)
-		a.thread = a.n.next.Add(1) % int64(len(a.n.queues))
+	if time.Since(a.lastAnswerAt) > idleTimeout { // a new connection is opened
+		time.Sleep(time.Duration(a.random.IntN(3000)) * time.Microsecond)
+		a.thread = a.threads.nextThread.Add(1) % int64(len(a.threads.queues))
 	}
-	time.Sleep(time.Duration(a.rnd.IntN(100)) * time.Microsecond)
+	time.Sleep(time.Duration(a.random.IntN(100)) * time.Microsecond)
 	v.noteSent()
 	wait := 5 * time.Second
-	if a.g.isSuspect(time.Now()) {
+	if a.requests.isSuspect(time.Now()) {
 		wait = connectionCheckTimeout
 	}
 	select {
-	case <-a.n.serve(a.thread, a.service == 0):
-		a.warm = time.Now()
+	case <-a.threads.serve(a.thread, a.service == 0):
+		a.lastAnswerAt = time.Now()
 		v.leave(true, false)
 	case <-time.After(wait):
-		a.warm = time.Time{}
+		a.lastAnswerAt = time.Time{}
 		v.leave(false, true)
 	}
 	return 0
 }
 
-// play asks about four services each second while the first of them is stalled. At first the whole
-// node is frozen for a while. play returns the longest rest of a healthy service, and how many
-// threads the stalled service has occupied.
-func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested time.Duration, held int) {
+// runModel asks about four services each second while the first of them is stalled. At first the
+// whole node is frozen for a while. play returns the longest rest of a healthy service, and how
+// many threads the stalled service has occupied.
+func runModel(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested time.Duration, held int) {
 	t.Helper()
-	n, g := newThreads(cores, frozen), &stalls{}
+	n, g := newNodeThreads(cores, frozen), &nodeRequests{}
 	defer func() {
 		for _, q := range n.queues {
 			close(q)
@@ -117,9 +117,9 @@ func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested ti
 		mu     sync.Mutex
 	)
 	for s := range 4 {
-		a := &asker{g: g, n: n, service: s, rnd: rand.New(rand.NewPCG(seed, uint64(s)))}
-		phase := time.Duration(a.rnd.IntN(3)) * 200 * time.Millisecond
-		idle := time.Duration(a.rnd.IntN(2)*a.rnd.IntN(20)) * time.Second
+		a := &modelClient{requests: g, threads: n, service: s, random: rand.New(rand.NewPCG(seed, uint64(s)))}
+		phase := time.Duration(a.random.IntN(3)) * 200 * time.Millisecond
+		idle := time.Duration(a.random.IntN(2)*a.random.IntN(20)) * time.Second
 		askers.Go(func() {
 			time.Sleep(idle)
 			for began := time.Now(); ctx.Err() == nil; {
@@ -134,9 +134,9 @@ func play(t *testing.T, seed uint64, cores int, frozen time.Duration) (rested ti
 		})
 	}
 	<-ctx.Done()
-	close(n.ends)
+	close(n.closed)
 	askers.Wait()
-	return rested, int(n.held.Load())
+	return rested, int(n.heldCount.Load())
 }
 
 // The service that rests for the time of a stall is the stalled one. The order in which requests
@@ -154,7 +154,7 @@ func TestTheStalledServiceRests(t *testing.T) {
 			wrong, held := 0, 0
 			for seed := range uint64(seeds) {
 				synctest.Test(t, func(t *testing.T) {
-					rested, threads := play(t, seed, row.cores, row.frozen)
+					rested, threads := runModel(t, seed, row.cores, row.frozen)
 					if held += threads; rested > time.Minute {
 						wrong++
 						t.Logf("seed %d: %s", seed, rested)

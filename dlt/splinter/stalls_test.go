@@ -48,20 +48,20 @@ func TestOneRequestOfAService(t *testing.T) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer close(stalled)
-	asking.Go(func() { _ = c.Submit(t.Context(), attempt(inc(t, service, "x"))) })
-	require.True(t, every(time.Millisecond, 5*time.Second, func() bool {
+	asking.Go(func() { _ = c.Submit(t.Context(), firstAttempt(incBatch(t, service, "x"))) })
+	require.True(t, pollUntil(time.Millisecond, 5*time.Second, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return open == 1
 	}))
 	for range 4 {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: id('a')}}})
+		_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: testID('a')}}})
 		cancel()
 		require.Equal(t, batch.KindUnavailable, dlt.Kind(err), "it was not sent: %v", err)
 	}
 	other := batch.ServiceID("ccccc-ddddd::b000")
-	_, err := c.BatchStatuses(t.Context(), other, []batch.Attempt{{Key: batch.Key{Service: other, ID: id('a')}}})
+	_, err := c.BatchStatuses(t.Context(), other, []batch.Attempt{{Key: batch.Key{Service: other, ID: testID('a')}}})
 	require.NoError(t, err, "another service")
 	mu.Lock()
 	defer mu.Unlock()
@@ -70,7 +70,7 @@ func TestOneRequestOfAService(t *testing.T) {
 
 // While some threads of a node do not answer, a batch is posted only on a connection that has just
 // answered: otherwise it would be in doubt, and be executed minutes later.
-func TestLookBeforeAPost(t *testing.T) {
+func TestAConnectionIsCheckedBeforeAPost(t *testing.T) {
 	t.Parallel()
 	var (
 		posts, seen atomic.Int64
@@ -93,16 +93,16 @@ func TestLookBeforeAPost(t *testing.T) {
 	c := newClient(t, node.URL, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 	defer cancel()
-	_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: id('a')}}})
+	_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: testID('a')}}})
 	require.Error(t, err)
 	other := batch.ServiceID("ccccc-ddddd::b000")
 	bounded, end := context.WithTimeout(t.Context(), 4*time.Second)
 	defer end()
-	err = c.Submit(bounded, attempt(inc(t, other, "x")))
+	err = c.Submit(bounded, firstAttempt(incBatch(t, other, "x")))
 	require.Equal(t, batch.KindUnavailable, dlt.Kind(err), "certainly not sent: %v", err)
 	good.Store(true)
 	third := batch.ServiceID("ccccc-eeeee::b000")
-	require.NoError(t, c.Submit(t.Context(), attempt(inc(t, third, "x"))))
+	require.NoError(t, c.Submit(t.Context(), firstAttempt(incBatch(t, third, "x"))))
 	require.EqualValues(t, 1, posts.Load())
 	require.EqualValues(t, 4, seen.Load(), "each has looked")
 }
@@ -151,7 +151,7 @@ func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
 	c := newClient(t, node.URL, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 	defer cancel()
-	_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: id('a')}}})
+	_, err := c.BatchStatuses(ctx, service, []batch.Attempt{{Key: batch.Key{Service: service, ID: testID('a')}}})
 	require.Error(t, err)
 	set := func(n int) {
 		mu.Lock()
@@ -160,9 +160,9 @@ func TestThePostTakesTheConnectionThatAnswered(t *testing.T) {
 	}
 	other := batch.ServiceID("ccccc-ddddd::b000")
 	set(2)
-	require.NoError(t, c.Submit(t.Context(), attempt(inc(t, other, "x"))))
+	require.NoError(t, c.Submit(t.Context(), firstAttempt(incBatch(t, other, "x"))))
 	set(1000)
-	err = c.Submit(t.Context(), attempt(inc(t, other, "y")))
+	err = c.Submit(t.Context(), firstAttempt(incBatch(t, other, "y")))
 	require.Equal(t, batch.KindUnavailable, dlt.Kind(err), "certainly not sent: %v", err)
 	mu.Lock()
 	defer mu.Unlock()
@@ -200,7 +200,7 @@ func TestTheServiceThatWasAskedFirstRests(t *testing.T) {
 		ask := func(s batch.ServiceID) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			_, err := c.BatchStatuses(ctx, s, []batch.Attempt{{Key: batch.Key{Service: s, ID: id('a')}}})
+			_, err := c.BatchStatuses(ctx, s, []batch.Attempt{{Key: batch.Key{Service: s, ID: testID('a')}}})
 			return err
 		}
 		var asking sync.WaitGroup

@@ -25,7 +25,7 @@ func TestWhoEndedASlowRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const asked, other = batch.ServiceID("ccccc-ddddd::a000"), batch.ServiceID("ccccc-ddddd::b000")
-				var g stalls
+				var g nodeRequests
 				asking, _, err := g.enter(t.Context(), asked)
 				require.NoError(t, err)
 				time.Sleep(suspectAfter)
@@ -45,7 +45,7 @@ func TestWhoEndedASlowRequest(t *testing.T) {
 // net/http may report that a request was written after its answer has come.
 func TestWrittenAfterTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g stalls
+		var g nodeRequests
 		v, _, err := g.enter(t.Context(), "ccccc-ddddd::a000")
 		require.NoError(t, err)
 		v.leave(true, false)

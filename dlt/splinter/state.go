@@ -20,14 +20,14 @@ const opState = "state"
 // show changes that are executed and not committed. Methods may be called concurrently. Errors
 // are [*dlt.Error]s.
 type State struct {
-	client *Client
-	place  location
+	client   *Client
+	location location
 }
 
 // State returns a reader of the service's state. The error is a [*batch.InputError].
 func (c *Client) State(service batch.ServiceID) (State, error) {
 	p, err := c.locate(service)
-	return State{client: c, place: p}, err
+	return State{client: c, location: p}, err
 }
 
 // Get returns the value at an address of 70 hex digits, and false if there is none.
@@ -38,7 +38,7 @@ func (s State) Get(ctx context.Context, address string) (value []byte, found boo
 		}}
 	}
 	var numbers []int
-	status, err := s.client.get(ctx, s.place, s.place.root.JoinPath("state", address), &numbers, "Address not set")
+	status, err := s.client.get(ctx, s.location, s.location.rootURL.JoinPath("state", address), &numbers, "Address not set")
 	if err != nil || status == http.StatusNotFound {
 		return nil, false, err
 	}
@@ -60,13 +60,13 @@ func (s State) List(ctx context.Context, prefix string) ([]Entry, error) {
 			Field: "prefix", Value: batch.Excerpt(prefix, 80), Want: "1 to 70 hex digits",
 		}}
 	}
-	target := s.place.root.JoinPath("state")
+	target := s.location.rootURL.JoinPath("state")
 	target.RawQuery = "prefix=" + prefix
 	var list []struct {
 		Address string `json:"address"`
 		Value   []int  `json:"value"`
 	}
-	if _, err := s.client.get(ctx, s.place, target, &list, ""); err != nil {
+	if _, err := s.client.get(ctx, s.location, target, &list, ""); err != nil {
 		return nil, err
 	}
 	out := make([]Entry, 0, len(list))
@@ -84,7 +84,7 @@ func (s State) List(ctx context.Context, prefix string) ([]Entry, error) {
 // will never commit again.
 func (s State) Root(ctx context.Context) (string, error) {
 	var root string
-	if _, err := s.client.get(ctx, s.place, s.place.root.JoinPath("state_root"), &root, ""); err != nil {
+	if _, err := s.client.get(ctx, s.location, s.location.rootURL.JoinPath("state_root"), &root, ""); err != nil {
 		return "", err
 	}
 	if root == "" {
@@ -124,7 +124,7 @@ func (c *Client) get(ctx context.Context, p location, target *url.URL, into any,
 	}
 	defer wire.Drain(resp.Body, cancel)
 	if resp.StatusCode == http.StatusOK {
-		if err := json.NewDecoder(&wire.BoundedReader{R: resp.Body, Left: c.o.MaxResponse}).Decode(into); err != nil {
+		if err := json.NewDecoder(&wire.BoundedReader{R: resp.Body, Left: c.options.MaxResponse}).Decode(into); err != nil {
 			return resp.StatusCode, &dlt.Error{Op: opState, StatusCode: resp.StatusCode, Err: c.redactError(err)}
 		}
 		return resp.StatusCode, nil

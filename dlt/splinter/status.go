@@ -59,11 +59,11 @@ func (c *Client) ask(ctx context.Context, p location, ids []batch.ID) ([]answer,
 		}
 		list.WriteString(string(id))
 	}
-	target := p.root.JoinPath("batch_statuses")
+	target := p.rootURL.JoinPath("batch_statuses")
 	target.RawQuery = "ids=" + list.String() // hex digits and commas need no escapes
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if c.stalls(p.node).isSuspect(time.Now()) { // closes the connection, since the next query may get a better one
+	if c.requestsOf(p.node).isSuspect(time.Now()) { // closes the connection, since the next query may get a better one
 		ctx, cancel = context.WithTimeout(ctx, connectionCheckTimeout)
 		defer cancel()
 	}
@@ -81,12 +81,12 @@ func (c *Client) ask(ctx context.Context, p location, ids []batch.ID) ([]answer,
 		v := classifyStatuses(resp.StatusCode, resp.Header, c.kindOf404(p, resp.StatusCode), time.Now())
 		return nil, c.refusalError(opStatuses, resp.StatusCode, e, v)
 	}
-	answers, err := decodeStatuses(resp.Body, c.o.MaxResponse, ids)
+	answers, err := decodeStatuses(resp.Body, c.options.MaxResponse, ids)
 	statuses := make([]batch.Status, len(answers))
 	for i, a := range answers {
 		statuses[i] = a.Status
 	}
-	c.valid.note(p.id, statuses, time.Now())
+	c.validSince.noteValid(p.id, statuses, time.Now())
 	if err != nil {
 		err = &dlt.Error{Op: opStatuses, StatusCode: resp.StatusCode, Kind: dlt.ErrDoubt, Err: c.redactError(err)}
 	}

@@ -22,8 +22,8 @@ type answer struct {
 // statusJSON is one element of a node's answer (docs/ledgers/splinter.md#asking-for-statuses).
 type statusJSON struct {
 	id, status string
-	invalid    []batch.Receipt
-	seen       timestampJSON
+	invalidTxs []batch.Receipt
+	timestamp  timestampJSON
 }
 
 type timestampJSON struct {
@@ -71,7 +71,7 @@ func (d *statusDecoder) element() error {
 		case "status":
 			bad, err = d.json.Object(func(key string) error { return d.status(key, &e) })
 		case "timestamp":
-			bad, err = d.json.Value(&e.seen)
+			bad, err = d.json.Value(&e.timestamp)
 		default:
 			err = d.json.Skip()
 		}
@@ -94,7 +94,7 @@ func (d *statusDecoder) status(key string, e *statusJSON) error {
 		d.keepError(odd)
 		return err
 	case "message":
-		e.invalid = nil
+		e.invalidTxs = nil
 		return d.receipts(e)
 	}
 	return d.json.Skip()
@@ -121,7 +121,7 @@ func (d *statusDecoder) receipts(e *statusJSON) error {
 		size := int64(len(r.TransactionID) + len(r.Message) + len(r.Data))
 		if size <= d.bytesLeft {
 			d.bytesLeft -= size
-			e.invalid = append(e.invalid, r)
+			e.invalidTxs = append(e.invalidTxs, r)
 		}
 		return nil
 	})
@@ -143,14 +143,14 @@ func (d *statusDecoder) take(e statusJSON) {
 		a.Reported = batch.ReportedValid
 	case "Invalid":
 		a.Reported = batch.ReportedInvalid
-		a.Receipts, a.Message = e.invalid, firstCause(id, e.invalid)
+		a.Receipts, a.Message = e.invalidTxs, firstCause(id, e.invalidTxs)
 	case "Committed":
 		a.Reported = batch.ReportedCommitted
 	default:
 		d.keepError(fmt.Errorf("unknown status %s of batch %s", wire.QuoteWord(e.status), e.id))
 		return
 	}
-	if t := e.seen; t.Seconds > 0 && t.Nanos >= 0 && t.Nanos < int64(time.Second) {
+	if t := e.timestamp; t.Seconds > 0 && t.Nanos >= 0 && t.Nanos < int64(time.Second) {
 		a.firstSeen = time.Unix(t.Seconds, t.Nanos)
 	}
 	delete(d.unanswered, id)

@@ -53,7 +53,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) (err error) {
 func (c *Client) postOn(ctx context.Context, p location, a batch.Attempt, looked net.Conn) (moved bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.root.JoinPath("batches").String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.rootURL.JoinPath("batches").String(), nil)
 	if err != nil {
 		return false, &dlt.Error{Op: opSubmit, Kind: dlt.ErrMisconfigured, Err: c.redactError(err)}
 	}
@@ -95,7 +95,7 @@ func (c *Client) checkConnection(ctx context.Context, p location, id batch.ID) (
 	}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { looked = i.Conn }})
 	for range maxConnectionChecks {
-		if !c.stalls(p.node).isSuspect(time.Now()) {
+		if !c.requestsOf(p.node).isSuspect(time.Now()) {
 			return nil, nil //nolint:nilnil // nil means any connection
 		}
 		if _, err = c.ask(traced, p, []batch.ID{id}); err == nil {
@@ -110,7 +110,7 @@ func (c *Client) kindOf404(p location, status int) error {
 	if status != http.StatusNotFound {
 		return nil
 	}
-	return c.absent.kindOf404(p, time.Now())
+	return c.absentServices.kindOf404(p, time.Now())
 }
 
 // batchListHeader returns the bytes that come before a serialized Batch in a BatchList of that
@@ -157,7 +157,7 @@ func eachBytesField(b []byte, number protowire.Number, f func([]byte)) {
 type batchListBody struct {
 	mu            sync.Mutex
 	head, payload []byte
-	released      bool
+	isReleased    bool
 }
 
 var errReleased = errors.New("splinter: the request is over")
@@ -166,7 +166,7 @@ var errReleased = errors.New("splinter: the request is over")
 func (f *batchListBody) Read(p []byte) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.released {
+	if f.isReleased {
 		return 0, errReleased
 	}
 	n = copy(p, f.head)
@@ -188,5 +188,5 @@ func (f *batchListBody) Close() error {
 func (f *batchListBody) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.head, f.payload, f.released = nil, nil, true
+	f.head, f.payload, f.isReleased = nil, nil, true
 }

@@ -24,8 +24,8 @@ import (
 
 const jsonType = "application/json"
 
-// judged returns what the engine decides about a batch after an error.
-func judged(err error, b batch.Budget) store.Outcome {
+// outcomeOf returns what the engine decides about a batch after an error.
+func outcomeOf(err error, b batch.Budget) store.Outcome {
 	return submitter.Judge(store.Claim{Attempt: 1, From: batch.Queued, Budget: b}, err, true, submitter.Rules{
 		Delay: func(batch.ServiceID, int) time.Duration { return time.Second },
 	})
@@ -33,7 +33,7 @@ func judged(err error, b batch.Budget) store.Outcome {
 
 // TestSubmitAnswers shows the effect of each row of docs/ledgers/splinter.md#submitting.
 func TestSubmitAnswers(t *testing.T) {
-	b := inc(t, service, "x")
+	b := incBatch(t, service, "x")
 	for name, row := range map[string]struct {
 		status  int
 		typ     string
@@ -75,11 +75,11 @@ func TestSubmitAnswers(t *testing.T) {
 		"400 with a document of another API": {status: 400, typ: jsonType, body: `{"error":{"code":30}}`, kind: batch.KindMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := canned(t, row.status, row.typ, row.body, row.headers...)
-			err := newClient(t, node.URL, nil).Submit(t.Context(), attempt(b))
+			node := startNodeThatAnswers(t, row.status, row.typ, row.body, row.headers...)
+			err := newClient(t, node.URL, nil).Submit(t.Context(), firstAttempt(b))
 			require.Equal(t, row.kind, dlt.Kind(err), "%v", err)
 
-			unlimited, everyTry := judged(err, batch.Budget{}), judged(err, batch.Budget{Attempts: 5, EveryTry: true})
+			unlimited, everyTry := outcomeOf(err, batch.Budget{}), outcomeOf(err, batch.Budget{Attempts: 5, EveryTry: true})
 			want := map[batch.ErrorKind]store.Finding{
 				"": store.Accepted, batch.KindRejected: store.Refused, batch.KindBusy: store.Failed, batch.KindUnavailable: store.Failed,
 				batch.KindMisconfigured: store.Failed, batch.KindNotYet: store.Failed, batch.KindDoubt: store.Doubtful,
@@ -104,9 +104,9 @@ func TestSubmitAnswers(t *testing.T) {
 
 // TestSubmitConnections shows the effect of requests that get no answer.
 func TestSubmitConnections(t *testing.T) {
-	b := inc(t, service, "x")
+	b := incBatch(t, service, "x")
 	t.Run("refused connection", func(t *testing.T) {
-		err := newClient(t, deadURL(t), nil).Submit(t.Context(), attempt(b))
+		err := newClient(t, deadURL(t), nil).Submit(t.Context(), firstAttempt(b))
 		assert.Equal(t, batch.KindUnavailable, dlt.Kind(err), "%v", err)
 	})
 	t.Run("closed before an answer", func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSubmitConnections(t *testing.T) {
 			}
 		}()
 		t.Cleanup(func() { _ = l.Close(); <-done })
-		err = newClient(t, "http://"+l.Addr().String(), nil).Submit(t.Context(), attempt(b))
+		err = newClient(t, "http://"+l.Addr().String(), nil).Submit(t.Context(), firstAttempt(b))
 		assert.Equal(t, batch.KindDoubt, dlt.Kind(err), "%v", err)
 		assert.Len(t, posts, 1, "a transparent retry")
 	})
@@ -142,7 +142,7 @@ func TestSubmitConnections(t *testing.T) {
 		var err error
 		for limit := 50 * time.Millisecond; ; limit *= 2 { // a busy machine may send nothing in so short a time
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			err = client.Submit(ctx, attempt(b))
+			err = client.Submit(ctx, firstAttempt(b))
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			if dlt.Kind(err) != batch.KindUnavailable {
@@ -154,12 +154,12 @@ func TestSubmitConnections(t *testing.T) {
 	t.Run("done before", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := newClient(t, deadURL(t), nil).Submit(ctx, attempt(b))
+		err := newClient(t, deadURL(t), nil).Submit(ctx, firstAttempt(b))
 		assert.Equal(t, batch.KindUnavailable, dlt.Kind(err), "%v", err)
 	})
 	t.Run("plain HTTP where TLS is wanted", func(t *testing.T) {
-		node := canned(t, 202, "", "")
-		err := newClient(t, strings.Replace(node.URL, "http:", "https:", 1), nil).Submit(t.Context(), attempt(b))
+		node := startNodeThatAnswers(t, 202, "", "")
+		err := newClient(t, strings.Replace(node.URL, "http:", "https:", 1), nil).Submit(t.Context(), firstAttempt(b))
 		assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	})
 }
@@ -173,9 +173,9 @@ func TestSubmitOnTheWire(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	t.Cleanup(node.Close)
-	b := inc(t, service, "x")
+	b := incBatch(t, service, "x")
 	c := newClient(t, node.URL+"/prefix/", &splinter.Options{Token: splinter.OAuth2Token("abc"), Header: http.Header{"X-Proxy": {"p"}}})
-	require.NoError(t, c.Submit(t.Context(), attempt(b)))
+	require.NoError(t, c.Submit(t.Context(), firstAttempt(b)))
 	assert.Equal(t, http.MethodPost, got.Method)
 	assert.Equal(t, "/prefix/scabbard/aaaaa-bbbbb/a000/batches", got.RequestURI)
 	assert.Equal(t, "1", got.Header.Get("Splinterprotocolversion"))
@@ -188,14 +188,14 @@ func TestSubmitOnTheWire(t *testing.T) {
 	require.Len(t, list, 1, "one batch a POST")
 	assert.Equal(t, b.Payload, list[0].Payload, "byte for byte")
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	require.NoError(t, c.Submit(dlt.WithTraceParent(t.Context(), parent), attempt(b)))
+	require.NoError(t, c.Submit(dlt.WithTraceParent(t.Context(), parent), firstAttempt(b)))
 	assert.Equal(t, parent, got.Header.Get("Traceparent"), "only where the context has one")
 }
 
 func TestSubmitNeverLeaves(t *testing.T) {
-	posted := canned(t, 202, "", "")
+	posted := startNodeThatAnswers(t, 202, "", "")
 	c := newClient(t, posted.URL, nil)
-	b := inc(t, service, "x")
+	b := incBatch(t, service, "x")
 	for name, a := range map[string]batch.Attempt{
 		"no payload":  {Key: b.Key(), Number: 1},
 		"bad service": {Key: batch.Key{Service: "a/../b::a000", ID: b.ID}, Number: 1, Payload: b.Payload},
@@ -215,8 +215,8 @@ func TestAbsentService(t *testing.T) {
 	t.Cleanup(node.Close)
 	const starting = 30 * time.Millisecond
 	c := newClient(t, node.URL, &splinter.Options{StartingTimeout: starting})
-	b := inc(t, service, "x")
-	kind := func() batch.ErrorKind { return dlt.Kind(c.Submit(t.Context(), attempt(b))) }
+	b := incBatch(t, service, "x")
+	kind := func() batch.ErrorKind { return dlt.Kind(c.Submit(t.Context(), firstAttempt(b))) }
 	becomes := func() {
 		t.Helper()
 		begun := time.Now()
@@ -226,11 +226,11 @@ func TestAbsentService(t *testing.T) {
 	}
 	status = 404
 	becomes()
-	_, err := c.BatchStatuses(t.Context(), service, []batch.Attempt{attempt(b)})
+	_, err := c.BatchStatuses(t.Context(), service, []batch.Attempt{firstAttempt(b)})
 	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "a question is answered like a POST")
 	other := b
 	other.Service = "aaaaa-bbbbb::a001"
-	assert.Equal(t, batch.KindUnavailable, dlt.Kind(c.Submit(t.Context(), attempt(other))), "each service for itself")
+	assert.Equal(t, batch.KindUnavailable, dlt.Kind(c.Submit(t.Context(), firstAttempt(other))), "each service for itself")
 	status = 202
 	assert.Equal(t, batch.ErrorKind(""), kind())
 	status = 404
@@ -251,7 +251,7 @@ func TestIdleConnectionsEndBeforeTheNodes(t *testing.T) {
 			node.Start()
 			t.Cleanup(node.Close)
 			c := newClient(t, node.URL, &splinter.Options{Client: own})
-			require.NoError(t, c.Submit(t.Context(), attempt(inc(t, service, "x"))))
+			require.NoError(t, c.Submit(t.Context(), firstAttempt(incBatch(t, service, "x"))))
 			bound := time.NewTimer(4500 * time.Millisecond)
 			defer bound.Stop()
 			for {

@@ -28,7 +28,7 @@ import (
 // [batch.ErrInvalidInput] if a person has to act, any other error if a later try may help.
 type TokenSource func(ctx context.Context, node string) (string, error)
 
-const bearer = "Bearer "
+const bearerPrefix = "Bearer "
 
 // OAuth2Token returns a token that never changes.
 func OAuth2Token(token string) TokenSource {
@@ -134,8 +134,8 @@ type tokenCache struct {
 }
 
 type nodeToken struct {
-	turn              chan struct{} // holds a value while a request calls the source
-	current, previous string        // guarded by tokenCache.mu; a node may still echo previous
+	sourceSlot                  chan struct{} // holds a value while a request calls the source
+	currentToken, previousToken string        // guarded by tokenCache.mu; a node may still echo previous
 }
 
 func (t *tokenCache) entry(node string) *nodeToken {
@@ -143,7 +143,7 @@ func (t *tokenCache) entry(node string) *nodeToken {
 	defer t.mu.Unlock()
 	n, ok := t.nodes[node]
 	if !ok {
-		n = &nodeToken{turn: make(chan struct{}, 1)}
+		n = &nodeToken{sourceSlot: make(chan struct{}, 1)}
 		t.nodes[node] = n
 	}
 	return n
@@ -158,8 +158,8 @@ func (t *tokenCache) get(ctx context.Context, node string) (string, error) {
 		return token, nil
 	}
 	select {
-	case n.turn <- struct{}{}:
-		defer func() { <-n.turn }()
+	case n.sourceSlot <- struct{}{}:
+		defer func() { <-n.sourceSlot }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -175,7 +175,7 @@ func (t *tokenCache) get(ctx context.Context, node string) (string, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n.current = token
+	n.currentToken = token
 	return token, nil
 }
 
@@ -184,7 +184,7 @@ var errBadToken = errors.Join(errors.New("splinter: bad token"), batch.ErrInvali
 func (t *tokenCache) cached(n *nodeToken) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return n.current
+	return n.currentToken
 }
 
 // drop forgets a token that a node has refused, unless it was replaced already.
@@ -195,8 +195,8 @@ func (t *tokenCache) drop(node, authorization string) {
 	n := t.entry(node)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n.current != "" && authorization == bearer+n.current {
-		n.current, n.previous = "", n.current
+	if n.currentToken != "" && authorization == bearerPrefix+n.currentToken {
+		n.currentToken, n.previousToken = "", n.currentToken
 	}
 }
 
@@ -205,7 +205,7 @@ func (t *tokenCache) secrets() (out []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, n := range t.nodes {
-		for _, token := range [...]string{n.current, n.previous} {
+		for _, token := range [...]string{n.currentToken, n.previousToken} {
 			out = append(out, redact.TokenSecrets(token)...)
 		}
 	}

@@ -47,32 +47,32 @@ func TestCylinderToken(t *testing.T) {
 	_, err := verifyJWT(t, vectorJWT)
 	require.NoError(t, err, "the vector itself")
 
-	token, err := splinter.CylinderToken(key(t))(t.Context(), "http://any")
+	token, err := splinter.CylinderToken(testKey(t))(t.Context(), "http://any")
 	require.NoError(t, err)
 	jwt, found := strings.CutPrefix(token, "Cylinder:")
 	require.True(t, found)
 	public, err := verifyJWT(t, jwt)
 	require.NoError(t, err)
-	assert.Equal(t, key(t).PublicKey(), public)
+	assert.Equal(t, testKey(t).PublicKey(), public)
 	assert.Equal(t, strings.Split(vectorJWT, ".")[0], strings.Split(jwt, ".")[0], "the same header, byte for byte")
 
 	// The vector's claims, signed with this key, differ from the vector only in the signature.
-	s := &otherKey{PrivateKey: key(t), public: "02091a06cc46c5e0d88e89284936edb16800b03b56a8f1b7ec292f232b7c8385a2"}
+	s := &fixedSigner{PrivateKey: testKey(t), publicKey: "02091a06cc46c5e0d88e89284936edb16800b03b56a8f1b7ec292f232b7c8385a2"}
 	_, err = splinter.CylinderToken(s)(t.Context(), "")
 	assert.Error(t, err, "a signature of another key is not sent")
 	message, _, _ := strings.Cut(vectorJWT[len("eyJhbGciOiJzZWNwMjU2azEiLCJ0eXAiOiJjeWxpbmRlcitqd3QifQ==."):], ".")
-	assert.Equal(t, "eyJhbGciOiJzZWNwMjU2azEiLCJ0eXAiOiJjeWxpbmRlcitqd3QifQ=="+"."+message, s.signed)
+	assert.Equal(t, "eyJhbGciOiJzZWNwMjU2azEiLCJ0eXAiOiJjeWxpbmRlcitqd3QifQ=="+"."+message, s.signature)
 }
 
-type otherKey struct {
+type fixedSigner struct {
 	*sawtooth.PrivateKey
-	public, signed string
+	publicKey, signature string
 }
 
-func (k *otherKey) PublicKey() string { return k.public }
+func (k *fixedSigner) PublicKey() string { return k.publicKey }
 
-func (k *otherKey) Sign(m []byte) (string, error) {
-	k.signed = string(m)
+func (k *fixedSigner) Sign(m []byte) (string, error) {
+	k.signature = string(m)
 	return k.PrivateKey.Sign(m)
 }
 
@@ -89,11 +89,11 @@ func TestTokenIsRefreshedAfterA401(t *testing.T) {
 		asked.Add(1)
 		return good.Load().(string), nil
 	}})
-	b := inc(t, net.Service(0), "x")
+	b := incBatch(t, net.Service(0), "x")
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			_, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{attempt(b)})
+			_, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{firstAttempt(b)})
 			assert.NoError(t, err)
 		})
 	}
@@ -101,33 +101,33 @@ func TestTokenIsRefreshedAfterA401(t *testing.T) {
 	assert.EqualValues(t, 1, asked.Load(), "one asks for all")
 
 	good.Store("OAuth2:second")
-	err := c.Submit(t.Context(), attempt(b))
+	err := c.Submit(t.Context(), firstAttempt(b))
 	require.Equal(t, batch.KindMisconfigured, dlt.Kind(err), "%v", err)
 	assert.EqualValues(t, 1, asked.Load(), "a transparent second try")
 	assert.Zero(t, net.Posts(b.ID))
-	require.NoError(t, c.Submit(t.Context(), attempt(b)))
+	require.NoError(t, c.Submit(t.Context(), firstAttempt(b)))
 	assert.EqualValues(t, 2, asked.Load())
 }
 
 func TestBiomeToken(t *testing.T) {
 	net := splintertest.Start(t, &splintertest.Options{Users: map[string]string{"alice": "hash"}})
-	b := inc(t, net.Service(0), "x")
+	b := incBatch(t, net.Service(0), "x")
 	c := newClient(t, net.URL(0), &splinter.Options{Token: splinter.BiomeToken(nil, "alice", "hash")})
-	require.NoError(t, c.Submit(t.Context(), attempt(b)))
+	require.NoError(t, c.Submit(t.Context(), firstAttempt(b)))
 	net.ExpireTokens()
-	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(c.Submit(t.Context(), attempt(inc(t, net.Service(0), "x")))))
-	require.NoError(t, c.Submit(t.Context(), attempt(inc(t, net.Service(0), "x"))), "logged in again")
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(c.Submit(t.Context(), firstAttempt(incBatch(t, net.Service(0), "x")))))
+	require.NoError(t, c.Submit(t.Context(), firstAttempt(incBatch(t, net.Service(0), "x"))), "logged in again")
 
 	wrong := newClient(t, net.URL(0), &splinter.Options{Token: splinter.BiomeToken(nil, "alice", "wrong")})
-	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(wrong.Submit(t.Context(), attempt(b))))
+	assert.Equal(t, batch.KindMisconfigured, dlt.Kind(wrong.Submit(t.Context(), firstAttempt(b))))
 	gone := newClient(t, deadURL(t), &splinter.Options{Token: splinter.BiomeToken(nil, "alice", "hash")})
-	assert.Equal(t, batch.KindUnavailable, dlt.Kind(gone.Submit(t.Context(), attempt(b))))
+	assert.Equal(t, batch.KindUnavailable, dlt.Kind(gone.Submit(t.Context(), firstAttempt(b))))
 }
 
 func TestTokenSourceErrors(t *testing.T) {
 	var posts atomic.Int32
 	net := splintertest.Start(t, &splintertest.Options{Authorize: func(string, splintertest.Operation) bool { posts.Add(1); return true }})
-	b := inc(t, net.Service(0), "x")
+	b := incBatch(t, net.Service(0), "x")
 	for name, row := range map[string]struct {
 		source splinter.TokenSource
 		kind   batch.ErrorKind
@@ -140,7 +140,7 @@ func TestTokenSourceErrors(t *testing.T) {
 		"empty OAuth2":  {splinter.OAuth2Token(""), batch.KindMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := newClient(t, net.URL(0), &splinter.Options{Token: row.source}).Submit(t.Context(), attempt(b))
+			err := newClient(t, net.URL(0), &splinter.Options{Token: row.source}).Submit(t.Context(), firstAttempt(b))
 			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
 			assert.Zero(t, posts.Load(), "something was sent without a token")
 		})
@@ -153,8 +153,8 @@ func TestTokenSourceErrors(t *testing.T) {
 			return "", ctx.Err()
 		}})
 		other := make(chan error, 1)
-		go func() { other <- c.Submit(ctx, attempt(b)) }()
-		assert.Equal(t, batch.KindUnavailable, dlt.Kind(c.Submit(ctx, attempt(b))))
+		go func() { other <- c.Submit(ctx, firstAttempt(b)) }()
+		assert.Equal(t, batch.KindUnavailable, dlt.Kind(c.Submit(ctx, firstAttempt(b))))
 		assert.Equal(t, batch.KindUnavailable, dlt.Kind(<-other))
 	})
 }
@@ -162,25 +162,25 @@ func TestTokenSourceErrors(t *testing.T) {
 // A token never shows in an error, whatever an answer echoes.
 func TestTokensNeverShow(t *testing.T) {
 	const secret = "s3cr3t-t0ken"
-	echo := canned(t, 500, jsonType, `{"code":"500","message":"got Bearer OAuth2:`+secret+` and key-`+secret+`"}`)
+	echo := startNodeThatAnswers(t, 500, jsonType, `{"code":"500","message":"got Bearer OAuth2:`+secret+` and key-`+secret+`"}`)
 	for name, o := range map[string]*splinter.Options{
 		"token":  {Token: splinter.OAuth2Token(secret)},
 		"header": {Header: http.Header{"Authorization": {"Basic " + secret}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, echo.URL, o)
-			b := inc(t, service, "x")
-			err := c.Submit(t.Context(), attempt(b))
+			b := incBatch(t, service, "x")
+			err := c.Submit(t.Context(), firstAttempt(b))
 			require.Error(t, err)
 			assert.NotContains(t, err.Error(), secret)
 			assert.Contains(t, err.Error(), "[redacted]")
-			_, err = c.BatchStatuses(t.Context(), service, []batch.Attempt{attempt(b)})
+			_, err = c.BatchStatuses(t.Context(), service, []batch.Attempt{firstAttempt(b)})
 			assert.NotContains(t, err.Error(), secret)
 		})
 	}
 	t.Run("refused", func(t *testing.T) {
-		no := canned(t, 401, jsonType, `{"code":"401","message":"bad OAuth2:`+secret+`"}`)
-		err := newClient(t, no.URL, &splinter.Options{Token: splinter.OAuth2Token(secret)}).Submit(t.Context(), attempt(inc(t, service, "x")))
+		no := startNodeThatAnswers(t, 401, jsonType, `{"code":"401","message":"bad OAuth2:`+secret+`"}`)
+		err := newClient(t, no.URL, &splinter.Options{Token: splinter.OAuth2Token(secret)}).Submit(t.Context(), firstAttempt(incBatch(t, service, "x")))
 		assert.NotContains(t, err.Error(), secret)
 	})
 	_, err := splinter.New("http://user:"+secret+"@localhost", nil)

@@ -17,7 +17,7 @@ func (p *Participant) Client() *http.Client {
 	return &http.Client{Transport: inProcessTransport{p}}
 }
 
-type inProcessTransport struct{ p *Participant }
+type inProcessTransport struct{ participant *Participant }
 
 // RoundTrip implements [http.RoundTripper]. It does not wait for a request whose context is
 // done.
@@ -37,11 +37,11 @@ func (t inProcessTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	go func() {
 		rec := &recordedAnswer{header: http.Header{}}
 		defer func() {
-			rec.cut = recover() != nil
+			rec.isCut = recover() != nil
 			_ = r.Body.Close()
 			out <- rec
 		}()
-		t.p.ServeHTTP(rec, r)
+		t.participant.ServeHTTP(rec, r)
 	}()
 	select {
 	case <-r.Context().Done():
@@ -56,7 +56,7 @@ type recordedAnswer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	cut    bool // true if the connection was cut before the end
+	isCut  bool // true if the connection was cut before the end
 }
 
 func (r *recordedAnswer) Header() http.Header { return r.header }
@@ -73,11 +73,11 @@ func (r *recordedAnswer) Write(b []byte) (int, error) {
 }
 
 func (r *recordedAnswer) response(req *http.Request) (*http.Response, error) {
-	if r.cut && r.status == 0 {
+	if r.isCut && r.status == 0 {
 		return nil, fmt.Errorf("cantontest: %w", syscall.ECONNRESET)
 	}
 	var body io.Reader = &r.body
-	if r.cut {
+	if r.isCut {
 		body = io.MultiReader(body, brokenBody{})
 	}
 	r.WriteHeader(http.StatusOK)

@@ -18,10 +18,10 @@ type completionsJSON struct {
 
 // completionReader reads the completions of a user and parties.
 type completionReader struct {
-	p               *Participant
+	participant     *Participant
 	user            string
 	parties         []string
-	after           int64
+	afterOffset     int64
 	sinceCheckpoint int // how many completions came since the last checkpoint
 }
 
@@ -32,7 +32,7 @@ func (p *Participant) openCompletions(r *http.Request, doc completionsJSON) (*co
 		a := x.answer()
 		return nil, &a
 	}
-	user, refused := p.who(r, doc.UserID, doc.Parties, false)
+	user, refused := p.userOf(r, doc.UserID, doc.Parties, false)
 	if refused != nil {
 		return nil, refused
 	}
@@ -43,39 +43,39 @@ func (p *Participant) openCompletions(r *http.Request, doc completionsJSON) (*co
 	defer p.mu.Unlock()
 	p.doWhatIsDue(time.Now())
 	switch {
-	case doc.Begin < p.pruned:
+	case doc.Begin < p.prunedUpTo:
 		return refuse(refusalError{id: "PARTICIPANT_PRUNED_DATA_ACCESSED", cause: "Command completions request precedes pruned offset",
-			context: map[string]string{"earliest_offset": strconv.FormatInt(p.pruned, 10)}})
-	case doc.Begin > p.end:
+			context: map[string]string{"earliest_offset": strconv.FormatInt(p.prunedUpTo, 10)}})
+	case doc.Begin > p.ledgerEnd:
 		return refuse(refusalError{id: "OFFSET_AFTER_LEDGER_END", cause: "Begin offset is after ledger end"})
 	}
-	return &completionReader{p: p, user: user, parties: doc.Parties, after: doc.Begin}, nil
+	return &completionReader{participant: p, user: user, parties: doc.Parties, afterOffset: doc.Begin}, nil
 }
 
 // next returns new elements, at most limit of them (0 means no limit), and a channel that is
 // closed when there may be more. due is the latest time for that.
 func (r *completionReader) next(limit int) (out []any, changed chan struct{}, due time.Time) {
-	p := r.p
+	p := r.participant
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doWhatIsDue(time.Now())
-	i, _ := slices.BinarySearchFunc(p.log, r.after, func(x completionRecord, after int64) int {
+	i, _ := slices.BinarySearchFunc(p.completionLog, r.afterOffset, func(x completionRecord, after int64) int {
 		if x.offset <= after {
 			return -1
 		}
 		return 1
 	})
 	full := func() bool { return limit > 0 && len(out) >= limit }
-	for _, x := range p.log[i:] {
+	for _, x := range p.completionLog[i:] {
 		if full() {
 			break
 		}
-		r.after = x.offset
+		r.afterOffset = x.offset
 		if x.user != r.user || !slices.ContainsFunc(x.actAs, func(a string) bool { return slices.Contains(r.parties, a) }) {
 			continue
 		}
 		out = append(out, encodeElement("Completion", x.doc))
-		if r.sinceCheckpoint++; p.o.CheckpointEvery > 0 && r.sinceCheckpoint >= p.o.CheckpointEvery && !full() {
+		if r.sinceCheckpoint++; p.options.CheckpointEvery > 0 && r.sinceCheckpoint >= p.options.CheckpointEvery && !full() {
 			r.sinceCheckpoint = 0
 			out = append(out, encodeCheckpoint(x.offset))
 		}
@@ -98,7 +98,7 @@ func encodeCheckpoint(offset int64) any {
 // come for the idle time.
 func (p *Participant) serveCompletions(w http.ResponseWriter, r *http.Request) {
 	var doc completionsJSON
-	refused := p.body(r, &doc)
+	refused := p.readBody(r, &doc)
 	p.mu.Lock()
 	f := p.drawFault(RequestPoint{Operation: OpCompletions})
 	p.mu.Unlock()
@@ -119,11 +119,11 @@ func (p *Participant) serveCompletions(w http.ResponseWriter, r *http.Request) {
 
 func (p *Participant) readList(r *http.Request, from *completionReader, slow time.Duration) answer {
 	query := r.URL.Query()
-	limit, bounded := p.o.ListLimit+1, false
-	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 && n <= p.o.ListLimit {
+	limit, bounded := p.options.ListLimit+1, false
+	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 && n <= p.options.ListLimit {
 		limit, bounded = n, true // a limit above the participant's own is ignored
 	}
-	idle := p.o.ListWait
+	idle := p.options.ListWait
 	if ms, err := strconv.Atoi(query.Get("stream_idle_timeout_ms")); err == nil && ms >= 0 {
 		idle = time.Duration(ms) * time.Millisecond
 	}
@@ -145,7 +145,7 @@ func (p *Participant) readList(r *http.Request, from *completionReader, slow tim
 			break
 		}
 	}
-	if !bounded && len(out) > p.o.ListLimit {
+	if !bounded && len(out) > p.options.ListLimit {
 		return refusalError{id: "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED", cause: "The number of matching elements is greater than the node limit"}.answer()
 	}
 	return jsonAnswer(http.StatusOK, out)

@@ -24,20 +24,20 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands in front of a participant. It counts the requests, and does what a proxy may do and
-// a participant never does: it redirects, or changes an answer.
-type door struct {
+// participantProxy stands in front of a participant. It counts the requests, and does what a proxy
+// may do and a participant never does: it redirects, or changes an answer.
+type participantProxy struct {
 	*dlttest.Server
-	p    *cantontest.Participant
-	made atomic.Int64
+	participant *cantontest.Participant
+	lastBatch   atomic.Int64
 }
 
-func openDoor(t dlttest.TB, prepares bool) *dlttest.Harness {
-	d := &door{}
+func startConformance(t dlttest.TB, prepares bool) *dlttest.Harness {
+	d := &participantProxy{}
 	var err error
-	d.p, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: d.request})
+	d.participant, err = cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 3 * time.Millisecond, Fault: d.drawFault})
 	require.NoError(t, err)
-	t.Cleanup(d.p.Close)
+	t.Cleanup(d.participant.Close)
 	d.Server = dlttest.NewServer(t, 1, d)
 	client, err := canton.New(d.URLs()[0], &canton.Options{
 		UserID: "app", IdleWait: 15 * time.Millisecond,
@@ -55,62 +55,62 @@ func openDoor(t dlttest.TB, prepares bool) *dlttest.Harness {
 		},
 	}
 	if prepares {
-		h.Ledger = &preparing{Client: client}
+		h.Ledger = &preparingClient{Client: client}
 	}
 	return h
 }
 
-// preparing does the engine's work: it calls Prepare before the first POST, keeps the result, and
-// passes it to each later call.
-type preparing struct {
+// preparingClient does the engine's work: it calls Prepare before the first POST, keeps the
+// result, and passes it to each later call.
+type preparingClient struct {
 	*canton.Client
-	mu   sync.Mutex
-	kept map[batch.Key][]byte
+	mu            sync.Mutex
+	preparedByKey map[batch.Key][]byte
 }
 
-func (p *preparing) prepared(k batch.Key) []byte {
+func (p *preparingClient) preparedOf(k batch.Key) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.kept[k])
+	return slices.Clone(p.preparedByKey[k])
 }
 
-func (p *preparing) Submit(ctx context.Context, a batch.Attempt) error {
-	if a.Prepared = p.prepared(a.Key); a.Prepared == nil {
+func (p *preparingClient) Submit(ctx context.Context, a batch.Attempt) error {
+	if a.Prepared = p.preparedOf(a.Key); a.Prepared == nil {
 		b, err := p.Prepare(ctx, a)
 		if err != nil {
 			return err
 		}
 		p.mu.Lock()
-		if p.kept == nil {
-			p.kept = map[batch.Key][]byte{}
+		if p.preparedByKey == nil {
+			p.preparedByKey = map[batch.Key][]byte{}
 		}
-		p.kept[a.Key], a.Prepared = b, b
+		p.preparedByKey[a.Key], a.Prepared = b, b
 		p.mu.Unlock()
 	}
 	return p.Client.Submit(ctx, a)
 }
 
-func (p *preparing) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (p *preparingClient) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	attempts = slices.Clone(attempts)
 	for i := range attempts {
-		attempts[i].Prepared = p.prepared(attempts[i].Key)
+		attempts[i].Prepared = p.preparedOf(attempts[i].Key)
 	}
 	return p.Client.BatchStatuses(ctx, s, attempts)
 }
 
-func (p *preparing) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
-	d.Prepared = p.prepared(d.Key)
+func (p *preparingClient) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+	d.Prepared = p.preparedOf(d.Key)
 	return p.Client.Resolve(ctx, d)
 }
 
-func (d *door) set(f dlttest.Fault) {
+func (d *participantProxy) set(f dlttest.Fault) {
 	if f == dlttest.StreamCut {
-		d.p.DropStreams()
+		d.participant.DropStreams()
 	}
 	d.Set(f)
 }
 
-func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+func (d *participantProxy) batch(s batch.ServiceID, content string) batch.Batch {
 	t := cantontest.Transfer{To: "Bob", Amount: 1, Note: content}
 	switch d.Fault() {
 	case dlttest.Decided:
@@ -118,12 +118,12 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	case dlttest.Refused:
 		t.Poison = cantontest.PoisonSync
 	}
-	id := batch.ID(fmt.Sprintf("batch-%d", d.made.Add(1)))
+	id := batch.ID(fmt.Sprintf("batch-%d", d.lastBatch.Add(1)))
 	return batch.Batch{ID: id, Service: s, Payload: cantontest.Payload(t)}
 }
 
-// request makes the faults that the participant can make by itself.
-func (d *door) request(p cantontest.RequestPoint) cantontest.Fault {
+// drawFault makes the faults that the participant can make by itself.
+func (d *participantProxy) drawFault(p cantontest.RequestPoint) cantontest.Fault {
 	submits := map[dlttest.Fault]cantontest.Fault{
 		dlttest.Busy:          {Answer: cantontest.AnswerError, Error: "PARTICIPANT_BACKPRESSURE"},
 		dlttest.Misconfigured: {Answer: cantontest.AnswerError, Error: "PERMISSION_DENIED"},
@@ -146,7 +146,7 @@ func (d *door) request(p cantontest.RequestPoint) cantontest.Fault {
 	return cantontest.Fault{}
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *participantProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -169,13 +169,13 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case "/v2/commands/completions":
-		d.query(w, r)
+		d.forwardQuery(w, r)
 		return
 	}
-	d.p.ServeHTTP(w, r)
+	d.participant.ServeHTTP(w, r)
 }
 
-func (d *door) query(w http.ResponseWriter, r *http.Request) {
+func (d *participantProxy) forwardQuery(w http.ResponseWriter, r *http.Request) {
 	value := func(e any) map[string]any {
 		return e.(map[string]any)["completionResponse"].(map[string]any)["Completion"].(map[string]any)["value"].(map[string]any)
 	}
@@ -190,11 +190,11 @@ func (d *door) query(w http.ResponseWriter, r *http.Request) {
 		},
 	}[d.Fault()]
 	if !bent {
-		d.p.ServeHTTP(w, r)
+		d.participant.ServeHTTP(w, r)
 		return
 	}
 	answer := httptest.NewRecorder()
-	d.p.ServeHTTP(answer, r)
+	d.participant.ServeHTTP(answer, r)
 	var list []any
 	if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil || answer.Code != http.StatusOK {
 		http.Error(w, fmt.Sprintf("cannot bend: %d %v", answer.Code, err), http.StatusInternalServerError)
@@ -214,7 +214,7 @@ func TestConformance(t *testing.T) {
 			if !prepares {
 				tier.Plain(t) // starts the same goroutines as the other
 			}
-			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, prepares) })
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return startConformance(t, prepares) })
 		})
 	}
 }

@@ -48,58 +48,58 @@ func orderOf(id string, party batch.ServiceID, poison cantontest.Poison) order.O
 	return order.Order{ID: order.ID(id), Party: party, Payload: b}
 }
 
-func paid(p *cantontest.Participant, id order.ID) int64 {
+func paidTo(p *cantontest.Participant, id order.ID) int64 {
 	return p.Balance("To-"+string(id)) - 1_000_000
 }
 
 var errDead = errors.New("this process is dead")
 
-// mortal is the store of a process. Once dead is true, no call reaches it.
-type mortal struct {
+// killableStore is the store of a process. Once dead is true, no call reaches it.
+type killableStore struct {
 	*memory.Store
-	dead atomic.Bool
+	isDead atomic.Bool
 }
 
-func (m *mortal) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
-	if m.dead.Load() {
+func (m *killableStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if m.isDead.Load() {
 		return nil, errDead
 	}
 	return m.Store.Record(ctx, o)
 }
 
-func (m *mortal) SettleOrders(ctx context.Context, s []order.Settlement) ([]bool, error) {
-	if m.dead.Load() {
+func (m *killableStore) SettleOrders(ctx context.Context, s []order.Settlement) ([]bool, error) {
+	if m.isDead.Load() {
 		return nil, errDead
 	}
 	return m.Store.SettleOrders(ctx, s)
 }
 
-// deadly is a client that kills its process at the first POST.
-type deadly struct {
+// killingClient is a client that kills its process at the first POST.
+type killingClient struct {
 	*canton.Client
-	die func()
+	killProcess func()
 }
 
-func (d deadly) Submit(ctx context.Context, a batch.Attempt) error {
+func (d killingClient) Submit(ctx context.Context, a batch.Attempt) error {
 	err := d.Client.Submit(ctx, a)
-	d.die()
+	d.killProcess()
 	return err
 }
 
-// application is one process with a Runner and an Engine.
-type application struct {
+// runningProcess is one process with a Runner and an Engine.
+type runningProcess struct {
 	*autobatch.Engine
-	stop context.CancelFunc
-	done sync.WaitGroup
+	stop       context.CancelFunc
+	goroutines sync.WaitGroup
 }
 
-func (a *application) end() {
+func (a *runningProcess) stopAndWait() {
 	a.stop()
-	a.done.Wait()
+	a.goroutines.Wait()
 }
 
-// confirmed waits until the orders are confirmed, and requires that each was paid once.
-func (a *application) confirmed(t *testing.T, p *cantontest.Participant, orders ...order.Order) (out []order.Record) {
+// waitForOrders waits until the orders are confirmed, and requires that each was paid once.
+func (a *runningProcess) waitForOrders(t *testing.T, p *cantontest.Participant, orders ...order.Order) (out []order.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -107,14 +107,14 @@ func (a *application) confirmed(t *testing.T, p *cantontest.Participant, orders 
 		rec, err := a.Await(ctx, o.ID)
 		require.NoError(t, err)
 		require.Equal(t, order.Confirmed, rec.State, "%+v", rec)
-		require.EqualValues(t, 1, paid(p, o.ID), "%+v", rec)
+		require.EqualValues(t, 1, paidTo(p, o.ID), "%+v", rec)
 		out = append(out, rec)
 	}
 	return out
 }
 
-// participant returns a participant without a socket.
-func participant(t *testing.T, o *cantontest.Options) *cantontest.Participant {
+// startParticipant returns a participant without a socket.
+func startParticipant(t *testing.T, o *cantontest.Options) *cantontest.Participant {
 	t.Helper()
 	p, err := cantontest.NewParticipant(o)
 	require.NoError(t, err)
@@ -122,17 +122,17 @@ func participant(t *testing.T, o *cantontest.Options) *cantontest.Participant {
 	return p
 }
 
-// begin starts a process. If dies is true, it dies at its first POST.
-func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.Options, dies bool, change ...func(*autobatch.Options)) *application {
+// startProcess starts a process. If dies is true, it dies at its first POST.
+func startProcess(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.Options, dies bool, change ...func(*autobatch.Options)) *runningProcess {
 	t.Helper()
 	o.UserID, o.PollOnly, o.Client = "app", true, p.Client()
 	client, err := canton.New("http://participant", &o)
 	require.NoError(t, err)
 	builder, err := canton.NewOrderBuilder(commandOf, nil)
 	require.NoError(t, err)
-	m := &mortal{Store: st}
+	m := &killableStore{Store: st}
 	ctx, stop := context.WithCancel(context.Background())
-	a := &application{stop: stop}
+	a := &runningProcess{stop: stop}
 	var runner *dltbatch.Runner
 	ao := autobatch.Options{MaxSize: 256, Wake: func(s batch.ServiceID) { runner.Wake(s) }}
 	for _, c := range change {
@@ -140,20 +140,20 @@ func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.O
 	}
 	a.Engine, err = autobatch.New(m, builder, &ao)
 	require.NoError(t, err)
-	d := deadly{client, func() {
+	d := killingClient{client, func() {
 		if dies {
-			m.dead.Store(true)
+			m.isDead.Store(true)
 			stop()
 		}
 	}}
 	runner, err = dltbatch.New(m, d, &dltbatch.Options{Observer: a.Engine})
 	require.NoError(t, err)
-	a.done.Go(func() {
+	a.goroutines.Go(func() {
 		if err := runner.Run(ctx); !dies {
 			assert.NoError(t, err)
 		}
 	})
-	a.done.Go(func() { assert.NoError(t, a.Run(ctx)) })
+	a.goroutines.Go(func() { assert.NoError(t, a.Run(ctx)) })
 	return a
 }
 
@@ -163,15 +163,15 @@ func begin(t *testing.T, p *cantontest.Participant, st *memory.Store, o canton.O
 // effect and never will, or a person has decided so. No order is paid twice.
 func TestDowntime(t *testing.T) {
 	tier.Plain(t)
-	type fate struct {
-		name  string
-		fault cantontest.Fault
-		paid  bool // true if the batch took effect
+	type outcomeCase struct {
+		name   string
+		fault  cantontest.Fault
+		isPaid bool // true if the batch took effect
 	}
-	fates := []fate{
+	fates := []outcomeCase{
 		{name: "never arrived", fault: cantontest.Fault{Answer: cantontest.AnswerReset}},
-		{name: "executed", fault: cantontest.Fault{}, paid: true},
-		{name: "executed, and the answer is lost", fault: cantontest.Fault{Answer: cantontest.AnswerTimeout, Accept: true}, paid: true},
+		{name: "executed", fault: cantontest.Fault{}, isPaid: true},
+		{name: "executed, and the answer is lost", fault: cantontest.Fault{Answer: cantontest.AnswerTimeout, Accept: true}, isPaid: true},
 		{name: "rejected", fault: cantontest.Fault{Reject: "INCONSISTENT"}},
 		{name: "rejected, and may be tried again", fault: cantontest.Fault{Reject: "LOCAL_VERDICT_LOCKED_CONTRACTS"}},
 		{name: "forgotten by the participant", fault: cantontest.Fault{Lose: true}},
@@ -180,15 +180,15 @@ func TestDowntime(t *testing.T) {
 		for _, pruned := range []bool{false, true} {
 			for _, decided := range []time.Duration{0, time.Minute} {
 				t.Run(fmt.Sprintf("%s, pruned %t, decided within %s", f.name, pruned, decided), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { downtime(t, f.fault, f.paid, pruned, decided) })
+					synctest.Test(t, func(t *testing.T) { runDowntime(t, f.fault, f.isPaid, pruned, decided) })
 				})
 			}
 		}
 	}
 }
 
-func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided time.Duration) {
-	p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
+func runDowntime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided time.Duration) {
+	p := startParticipant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 		if at.Operation == cantontest.OpSubmit {
 			return fault
 		}
@@ -197,9 +197,9 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	st := memory.New()
 	o := canton.Options{DecidedWithin: decided}
 	orders := []order.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", ""), orderOf("c", "Alice", "")}
-	first := begin(t, p, st, o, true)
+	first := startProcess(t, p, st, o, true)
 	require.NoError(t, first.Add(t.Context(), orders...))
-	first.done.Wait()
+	first.goroutines.Wait()
 	first.stop()
 	journal := p.Journal()
 	require.Equal(t, cantontest.Posted, journal[0].Kind)
@@ -211,8 +211,8 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 		p.Prune(p.LedgerEnd())
 	}
 	p.SetFault(nil)
-	next := begin(t, p, st, o, false)
-	defer next.end()
+	next := startProcess(t, p, st, o, false)
+	defer next.stopAndWait()
 	known := !pruned && (isPaid || fault.Reject != "") // the completion says so
 	sure := known || (decided > 0 && !pruned)
 	time.Sleep(15 * time.Minute) // a new process waits ten minutes for a ledger that does not answer
@@ -234,7 +234,7 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 	} else {
 		require.Empty(t, rec.Decision, "%+v", rec)
 	}
-	next.confirmed(t, p, orders...)
+	next.waitForOrders(t, p, orders...)
 	require.NoError(t, p.Check(nil))
 	if !sure && !isPaid {
 		assert.Equal(t, 2, p.Count(cantontest.Posted, string(key.ID)), "once more, as the person said")
@@ -242,19 +242,19 @@ func downtime(t *testing.T, fault cantontest.Fault, isPaid, pruned bool, decided
 }
 
 // When a person gives a batch in doubt up, its orders end, and stay ended.
-func TestDowntimeGivenUp(t *testing.T) {
+func TestOrdersOfARejectedDoubtStayEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
+		p := startParticipant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 			return cantontest.Fault{Lose: at.Operation == cantontest.OpSubmit}
 		}})
 		st := memory.New()
-		first := begin(t, p, st, canton.Options{}, true)
+		first := startProcess(t, p, st, canton.Options{}, true)
 		require.NoError(t, first.Add(t.Context(), orderOf("a", "Alice", "")))
-		first.done.Wait()
+		first.goroutines.Wait()
 		first.stop()
 		time.Sleep(8 * 24 * time.Hour)
-		next := begin(t, p, st, canton.Options{}, false)
-		defer next.end()
+		next := startProcess(t, p, st, canton.Options{}, false)
+		defer next.stopAndWait()
 		b := orderOf("b", "Alice", "")
 		require.NoError(t, next.Add(t.Context(), b))
 		time.Sleep(4 * time.Minute)
@@ -270,8 +270,8 @@ func TestDowntimeGivenUp(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, order.Failed, given.State)
 		assert.Equal(t, batch.KindCancelled, given.Error.Kind)
-		next.confirmed(t, p, b) // the party's later orders go on
-		assert.Zero(t, paid(p, "a"))
+		next.waitForOrders(t, p, b) // the party's later orders go on
+		assert.Zero(t, paidTo(p, "a"))
 	})
 }
 
@@ -279,16 +279,16 @@ func TestDowntimeGivenUp(t *testing.T) {
 // rejected. The rejection is evidence about the first attempt, too: no person has to decide.
 func TestRefusedAfterADoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
+		p := startParticipant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 			if at.Operation == cantontest.OpSubmit && at.Try == 1 {
 				return cantontest.Fault{Answer: cantontest.AnswerTimeout}
 			}
 			return cantontest.Fault{}
 		}})
 		st := memory.New()
-		a := begin(t, p, st, canton.Options{}, false)
-		defer a.end()
-		l := newLot("Alice", 8, 2, cantontest.PoisonAsync, 1)
+		a := startProcess(t, p, st, canton.Options{}, false)
+		defer a.stopAndWait()
+		l := newPartyOrders("Alice", 8, 2, cantontest.PoisonAsync, 1)
 		require.NoError(t, a.Add(t.Context(), l.orders...))
 		l.check(t, p, st, a.Await)
 		require.NoError(t, p.Check(nil))
@@ -300,27 +300,27 @@ func TestRefusedAfterADoubt(t *testing.T) {
 func TestNothingIsReleasedInDoubt(t *testing.T) {
 	slow := cantontest.Fault{Answer: cantontest.AnswerTimeout, Accept: true, CompleteAfter: 10 * time.Minute}
 	for name, c := range map[string]struct {
-		attempts int
-		second   cantontest.Fault // the fault of the second attempt
+		attempts    int
+		secondFault cantontest.Fault // the fault of the second attempt
 	}{
 		"its budget is used up":                                       {attempts: 1},
-		"it is refused when tried again":                              {second: cantontest.Fault{Answer: cantontest.AnswerError, Error: "DAML_FAILURE"}},
+		"it is refused when tried again":                              {secondFault: cantontest.Fault{Answer: cantontest.AnswerError, Error: "DAML_FAILURE"}},
 		"it is in flight when tried again, and its budget is used up": {attempts: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
+				p := startParticipant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 					switch {
 					case at.Operation != cantontest.OpSubmit:
 						return cantontest.Fault{}
 					case at.Try == 1:
 						return slow
 					}
-					return c.second
+					return c.secondFault
 				}})
 				st := memory.New()
-				a := begin(t, p, st, canton.Options{}, false, func(o *autobatch.Options) { o.MaxAttempts = c.attempts })
-				defer a.end()
+				a := startProcess(t, p, st, canton.Options{}, false, func(o *autobatch.Options) { o.MaxAttempts = c.attempts })
+				defer a.stopAndWait()
 				orders := []order.Order{orderOf("a", "Alice", ""), orderOf("b", "Alice", "")}
 				require.NoError(t, a.Add(t.Context(), orders...))
 				time.Sleep(8 * time.Minute)
@@ -328,7 +328,7 @@ func TestNothingIsReleasedInDoubt(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, open, 1)
 				require.NotEmpty(t, open[0].Decision, "it says that it waits")
-				for _, rec := range a.confirmed(t, p, orders...) {
+				for _, rec := range a.waitForOrders(t, p, orders...) {
 					assert.Equal(t, 1, rec.Batches)
 				}
 			})

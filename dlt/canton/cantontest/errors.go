@@ -12,28 +12,28 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// category is a row of the table in docs/ledgers/canton.md#errors.
-type category struct {
-	grpc, http int
-	retry      bool
-	redacted   bool
+// errorCategory is a row of the table in docs/ledgers/canton.md#errors.
+type errorCategory struct {
+	grpcCode, httpStatus int
+	isRetryable          bool
+	isRedacted           bool
 }
 
-func categories() map[int]category {
-	return map[int]category{
-		1:  {grpc: 14, http: 503, retry: true},
-		2:  {grpc: 10, http: 409, retry: true},
-		3:  {grpc: 4, http: 504, retry: true},
-		4:  {grpc: 13, http: 500, redacted: true},
-		5:  {grpc: 3, http: 400},
-		6:  {grpc: 16, http: 401, redacted: true},
-		7:  {grpc: 7, http: 403, redacted: true},
-		8:  {grpc: 3, http: 400},
-		9:  {grpc: 9, http: 400},
-		10: {grpc: 6, http: 409},
-		11: {grpc: 5, http: 404},
-		12: {grpc: 11, http: 400, retry: true},
-		14: {grpc: 12, http: 501, redacted: true},
+func categories() map[int]errorCategory {
+	return map[int]errorCategory{
+		1:  {grpcCode: 14, httpStatus: 503, isRetryable: true},
+		2:  {grpcCode: 10, httpStatus: 409, isRetryable: true},
+		3:  {grpcCode: 4, httpStatus: 504, isRetryable: true},
+		4:  {grpcCode: 13, httpStatus: 500, isRedacted: true},
+		5:  {grpcCode: 3, httpStatus: 400},
+		6:  {grpcCode: 16, httpStatus: 401, isRedacted: true},
+		7:  {grpcCode: 7, httpStatus: 403, isRedacted: true},
+		8:  {grpcCode: 3, httpStatus: 400},
+		9:  {grpcCode: 9, httpStatus: 400},
+		10: {grpcCode: 6, httpStatus: 409},
+		11: {grpcCode: 5, httpStatus: 404},
+		12: {grpcCode: 11, httpStatus: 400, isRetryable: true},
+		14: {grpcCode: 12, httpStatus: 501, isRedacted: true},
 	}
 }
 
@@ -72,9 +72,9 @@ type refusalError struct {
 	id      string
 	cause   string
 	context map[string]string
-	// definite is a completion's definite_answer. If it is "", the key is left out, as in the
-	// verdicts of mediators and of confirming participants.
-	definite string
+	// definiteAnswer is a completion's definite_answer. If it is "", the key is left out, as in
+	// the verdicts of mediators and of confirming participants.
+	definiteAnswer string
 }
 
 func (r refusalError) category() int { return Errors()[r.id] }
@@ -120,22 +120,22 @@ func pageAnswer(status int) answer {
 // answer returns the answer with the error object (docs/ledgers/canton.md#errors).
 func (r refusalError) answer() answer {
 	if r.id == "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED" { // has category 2 and this status
-		return jsonAnswer(http.StatusRequestEntityTooLarge, r.object(2))
+		return jsonAnswer(http.StatusRequestEntityTooLarge, r.errorObject(2))
 	}
-	return jsonAnswer(categories()[r.category()].http, r.object(r.category()))
+	return jsonAnswer(categories()[r.category()].httpStatus, r.errorObject(r.category()))
 }
 
-func (r refusalError) object(number int) map[string]any {
+func (r refusalError) errorObject(number int) map[string]any {
 	c := categories()[number]
 	out := map[string]any{
 		"code": r.id, "cause": r.cause, "correlationId": nil, "traceId": "0af7651916cd43dd8448eb211c80319c",
-		"context": r.metadata(strconv.FormatBool(r.id == "DUPLICATE_COMMAND")), "resources": []any{}, "errorCategory": number, "grpcCodeValue": c.grpc,
+		"context": r.metadata(strconv.FormatBool(r.id == "DUPLICATE_COMMAND")), "resources": []any{}, "errorCategory": number, "grpcCodeValue": c.grpcCode,
 		"retryInfo": nil, "definiteAnswer": nil,
 	}
-	if c.retry {
+	if c.isRetryable {
 		out["retryInfo"] = "1 second"
 	}
-	if c.redacted {
+	if c.isRedacted {
 		out["code"], out["cause"] = "NA", "An error occurred. Please contact the operator and inquire about the request <no-correlation-id>"
 		out["context"] = map[string]string{}
 		if r.context["ledger_api_error"] != "" {
@@ -145,11 +145,11 @@ func (r refusalError) object(number int) map[string]any {
 	return out
 }
 
-// status returns the status of a completion. Its message has Canton's form. The details are
-// protobuf, with their decoded form unless old is true.
-func (r refusalError) status(old bool) map[string]any {
+// completionStatus returns the status of a completion. Its message has Canton's form. The details
+// are protobuf, with their decoded form unless old is true.
+func (r refusalError) completionStatus(old bool) map[string]any {
 	c := categories()[r.category()]
-	metadata := r.metadata(r.definite)
+	metadata := r.metadata(r.definiteAnswer)
 	info := errorInfo(r.id, "com.digitalasset.canton", metadata)
 	detail := map[string]any{
 		"typeUrl": "type.googleapis.com/google.rpc.ErrorInfo", "value": base64.StdEncoding.EncodeToString(info),
@@ -159,16 +159,16 @@ func (r refusalError) status(old bool) map[string]any {
 		detail["valueDecoded"] = map[string]any{"reason": r.id, "domain": "com.digitalasset.canton", "metadata": metadata}
 	}
 	details := []any{detail}
-	if c.retry {
+	if c.isRetryable {
 		details = append(details, map[string]any{
 			"typeUrl": "type.googleapis.com/google.rpc.RetryInfo", "value": "CgIIAQ==", "unknownFields": map[string]any{"fields": map[string]any{}},
 		})
 	}
 	message := fmt.Sprintf("%s(%d,0af76519): %s", r.id, r.category(), r.cause)
-	if c.redacted {
+	if c.isRedacted {
 		message, details = "An error occurred. Please contact the operator and inquire about the request <no-correlation-id>", []any{}
 	}
-	return map[string]any{"code": c.grpc, "message": message, "details": details}
+	return map[string]any{"code": c.grpcCode, "message": message, "details": details}
 }
 
 // errorInfo encodes google.rpc.ErrorInfo.

@@ -69,18 +69,18 @@ type Fault struct {
 func (p *Participant) SetFault(f func(RequestPoint) Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fault = f
+	p.drawFaultFunc = f
 }
 
 // drawFault counts a request, and returns its fault. The caller holds the lock.
 func (p *Participant) drawFault(at RequestPoint) Fault {
 	key := string(at.Operation) + "/" + at.CommandID
-	p.tries[key]++
-	at.Try = p.tries[key]
-	if p.fault == nil {
+	p.triesByCommand[key]++
+	at.Try = p.triesByCommand[key]
+	if p.drawFaultFunc == nil {
 		return Fault{}
 	}
-	return p.fault(at)
+	return p.drawFaultFunc(at)
 }
 
 // changedAnswer returns the answer that the fault puts in place of a.

@@ -12,9 +12,9 @@ import (
 
 // For any bodies the participant answers, and the sum of all balances stays the same.
 func FuzzParticipant(f *testing.F) {
-	f.Add(command("b", "b#1", ""), `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
-	f.Add(command("b", "", `{"DeduplicationOffset":{"value":3}}`), `{"parties":[]}`)
-	f.Add(command("b", "", `{"DeduplicationDuration":{"value":{"seconds":-1}}}`), `{"beginExclusive":-1}`)
+	f.Add(commandJSON("b", "b#1", ""), `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
+	f.Add(commandJSON("b", "", `{"DeduplicationOffset":{"value":3}}`), `{"parties":[]}`)
+	f.Add(commandJSON("b", "", `{"DeduplicationDuration":{"value":{"seconds":-1}}}`), `{"beginExclusive":-1}`)
 	f.Add(`{"commandId":"b","actAs":["a"],"commands":[{"ExerciseCommand":1}],"userId":"u"}`, `[]`)
 	f.Fuzz(func(t *testing.T, submission, question string) {
 		p, err := cantontest.NewParticipant(&cantontest.Options{CompleteAfter: 1, ListWait: time.Microsecond})

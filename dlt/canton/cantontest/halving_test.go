@@ -24,17 +24,17 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-var allPoisonous = flag.Bool("canton.poisonous", false, "on SQLite, too, parties of which 16 and all 256 orders are poisonous")
+var runsAllPoisonous = flag.Bool("canton.poisonous", false, "on SQLite, too, parties of which 16 and all 256 orders are poisonous")
 
-// lot is the orders of a party, some of which are poisonous.
-type lot struct {
+// partyOrders is the orders of a party, some of which are poisonous.
+type partyOrders struct {
 	party  batch.ServiceID
 	orders []order.Order
-	bad    map[order.ID]bool
+	isBad  map[order.ID]bool
 }
 
-func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
-	l := lot{party: batch.ServiceID(party), bad: map[order.ID]bool{}}
+func newPartyOrders(party string, n, k int, poison cantontest.Poison, seed uint64) partyOrders {
+	l := partyOrders{party: batch.ServiceID(party), isBad: map[order.ID]bool{}}
 	chosen := map[int]bool{}
 	for _, i := range rand.New(rand.NewPCG(seed, uint64(k))).Perm(n)[:k] {
 		chosen[i] = true
@@ -42,7 +42,7 @@ func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
 	for i := range n {
 		id, p := fmt.Sprintf("%s-%03d", party, i), cantontest.Poison("")
 		if chosen[i] {
-			l.bad[order.ID(id)], p = true, poison
+			l.isBad[order.ID(id)], p = true, poison
 		}
 		l.orders = append(l.orders, orderOf(id, l.party, p))
 	}
@@ -52,7 +52,7 @@ func newLot(party string, n, k int, poison cantontest.Poison, seed uint64) lot {
 // check waits for the orders, and compares the participant's book with them: exactly the poisonous
 // orders are quarantined, each after a refusal of that order alone, with no more submissions than
 // the limit allows.
-func (l lot) check(t *testing.T, p *cantontest.Participant, st order.Store, await func(context.Context, order.ID) (order.Record, error)) {
+func (l partyOrders) check(t *testing.T, p *cantontest.Participant, st order.Store, await func(context.Context, order.ID) (order.Record, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // an hour of virtual time
 	defer cancel()
@@ -72,23 +72,23 @@ func (l lot) check(t *testing.T, p *cantontest.Participant, st order.Store, awai
 	}
 	for i, o := range l.orders {
 		rec := records[i]
-		if !l.bad[o.ID] {
+		if !l.isBad[o.ID] {
 			require.Equal(t, order.Confirmed, rec.State, "%+v", rec)
-			require.EqualValues(t, 1, paid(p, o.ID), "%+v", rec)
+			require.EqualValues(t, 1, paidTo(p, o.ID), "%+v", rec)
 			continue
 		}
 		require.Equal(t, order.Quarantined, rec.State, "%+v", rec)
-		require.Zero(t, paid(p, o.ID), "%+v", rec)
+		require.Zero(t, paidTo(p, o.ID), "%+v", rec)
 		require.True(t, refused[string(rec.Batch)], "%+v", rec)
 		alone, _, err := st.ListOrders(ctx, order.ListQuery{Batch: rec.Batch})
 		require.NoError(t, err)
 		require.Len(t, alone, 1, "it was refused alone")
 	}
 	bound := 1
-	if n, k := float64(len(l.orders)), float64(len(l.bad)); k > 0 {
+	if n, k := float64(len(l.orders)), float64(len(l.isBad)); k > 0 {
 		bound += int(2 * k * (math.Log2(n/k) + 1))
 	}
-	assert.LessOrEqual(t, len(submissions), bound, "%d poisonous of %d", len(l.bad), len(l.orders))
+	assert.LessOrEqual(t, len(submissions), bound, "%d poisonous of %d", len(l.isBad), len(l.orders))
 }
 
 // TestPoisonous: the participant refuses some orders, in its answer or in a completion, in virtual
@@ -99,11 +99,11 @@ func TestPoisonous(t *testing.T) {
 		for _, k := range counts {
 			t.Run(fmt.Sprint(poison, " ", k), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := participant(t, nil)
+					p := startParticipant(t, nil)
 					st := memory.New()
-					a := begin(t, p, st, canton.Options{}, false)
-					defer a.end()
-					l := newLot("Alice", 256, k, poison, 1)
+					a := startProcess(t, p, st, canton.Options{}, false)
+					defer a.stopAndWait()
+					l := newPartyOrders("Alice", 256, k, poison, 1)
 					require.NoError(t, a.Add(t.Context(), l.orders...))
 					l.check(t, p, st, a.Await)
 				})
@@ -138,12 +138,12 @@ func TestPoisonousOnSQLite(t *testing.T) {
 		assert.NoError(t, <-done)
 	}()
 	counts := []int{0, 1, 3}
-	if *allPoisonous {
+	if *runsAllPoisonous {
 		counts = append(counts, 16, 256)
 	}
-	var lots []lot
+	var lots []partyOrders
 	for _, k := range counts {
-		l := newLot("Party"+strconv.Itoa(k), 256, k, []cantontest.Poison{cantontest.PoisonSync, cantontest.PoisonAsync}[k%2], 2)
+		l := newPartyOrders("Party"+strconv.Itoa(k), 256, k, []cantontest.Poison{cantontest.PoisonSync, cantontest.PoisonAsync}[k%2], 2)
 		require.NoError(t, engine.Add(ctx, l.orders...))
 		lots = append(lots, l)
 	}
@@ -161,20 +161,20 @@ func TestMisconfigurationNeverSplits(t *testing.T) {
 		} {
 			t.Run(id+" "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					p := participant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
+					p := startParticipant(t, &cantontest.Options{Fault: func(at cantontest.RequestPoint) cantontest.Fault {
 						if at.Operation != cantontest.OpSubmit {
 							return cantontest.Fault{}
 						}
 						return fault
 					}})
 					st := memory.New()
-					a := begin(t, p, st, canton.Options{}, false)
-					defer a.end()
-					l := newLot("Alice", 16, 0, "", 1)
+					a := startProcess(t, p, st, canton.Options{}, false)
+					defer a.stopAndWait()
+					l := newPartyOrders("Alice", 16, 0, "", 1)
 					require.NoError(t, a.Add(t.Context(), l.orders...))
 					time.Sleep(time.Minute)
 					p.SetFault(nil)
-					for _, rec := range a.confirmed(t, p, l.orders...) {
+					for _, rec := range a.waitForOrders(t, p, l.orders...) {
 						require.Empty(t, rec.Group)
 						all, _, err := st.ListOrders(t.Context(), order.ListQuery{Batch: rec.Batch, Limit: 1000})
 						require.NoError(t, err)

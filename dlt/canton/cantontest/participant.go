@@ -17,25 +17,25 @@ import (
 // Participant is a Canton participant with a JSON Ledger API. All methods may be
 // called concurrently.
 type Participant struct {
-	o       Options
-	front   simnode.Front
-	sockets sockets
-	once    sync.Once
-	closed  chan struct{}
+	options   Options
+	front     simnode.Front
+	sockets   openSockets
+	closeOnce sync.Once
+	closed    chan struct{}
 
-	mu          sync.Mutex
-	end         int64 // the offset of the ledger's end
-	pruned      int64
-	log         []completionRecord // sorted by offset
-	acceptances map[changeID][]acceptance
-	inFlight    []*submission // sorted by completion time
-	onTheWire   []*submission // sent and not arrived yet, in the order of arrival
-	balances    map[string]int64
-	archived    map[string]bool
-	journal     []Entry
-	tries       map[string]int
-	fault       func(RequestPoint) Fault
-	changed     chan struct{} // closed, and replaced, with each new record
+	mu             sync.Mutex
+	ledgerEnd      int64 // the offset of the ledger's end
+	prunedUpTo     int64
+	completionLog  []completionRecord // sorted by offset
+	acceptances    map[changeID][]acceptance
+	inFlight       []*submission // sorted by completion time
+	notArrived     []*submission // sent and not arrived yet, in the order of arrival
+	balances       map[string]int64
+	isArchived     map[string]bool
+	journal        []Entry
+	triesByCommand map[string]int
+	drawFaultFunc  func(RequestPoint) Fault
+	changed        chan struct{} // closed, and replaced, with each new record
 }
 
 // changeID identifies a change for deduplication: a user, a set of parties, and a command
@@ -44,14 +44,14 @@ type changeID struct{ user, parties, command string }
 
 // acceptance is a successful completion of a change.
 type acceptance struct {
-	offset     int64
-	at         time.Time
-	submission string
+	offset       int64
+	acceptedAt   time.Time
+	submissionID string
 }
 
 // submission is one attempt.
 type submission struct {
-	change      changeID
+	changeID    changeID
 	id          string
 	actAs       []string
 	transfers   []Transfer
@@ -63,9 +63,9 @@ type submission struct {
 
 // deduplicationPeriod is a deduplication period: a duration, or an offset (exclusive).
 type deduplicationPeriod struct {
-	duration time.Duration
-	offset   int64
-	byOffset bool
+	duration   time.Duration
+	offset     int64
+	isByOffset bool
 }
 
 // completionRecord is a completion as the participant stores it.
@@ -84,9 +84,9 @@ func NewParticipant(o *Options) (*Participant, error) {
 		return nil, err
 	}
 	return &Participant{
-		o: c, closed: make(chan struct{}), fault: c.Fault, end: 10,
-		acceptances: map[changeID][]acceptance{}, balances: map[string]int64{}, archived: map[string]bool{}, tries: map[string]int{}, changed: make(chan struct{}),
-		sockets: sockets{open: map[*websocket.Conn]struct{}{}},
+		options: c, closed: make(chan struct{}), drawFaultFunc: c.Fault, ledgerEnd: 10,
+		acceptances: map[changeID][]acceptance{}, balances: map[string]int64{}, isArchived: map[string]bool{}, triesByCommand: map[string]int{}, changed: make(chan struct{}),
+		sockets: openSockets{conns: map[*websocket.Conn]struct{}{}},
 	}, nil
 }
 
@@ -94,12 +94,12 @@ func NewParticipant(o *Options) (*Participant, error) {
 // The caller holds the lock.
 func (p *Participant) doWhatIsDue(now time.Time) {
 	for {
-		wire := len(p.onTheWire) > 0 && !p.onTheWire[0].dueAt.After(now)
+		wire := len(p.notArrived) > 0 && !p.notArrived[0].dueAt.After(now)
 		complete := len(p.inFlight) > 0 && !p.inFlight[0].dueAt.After(now)
 		switch {
-		case wire && (!complete || p.onTheWire[0].dueAt.Before(p.inFlight[0].dueAt)):
-			s := p.onTheWire[0]
-			p.onTheWire = p.onTheWire[1:]
+		case wire && (!complete || p.notArrived[0].dueAt.Before(p.inFlight[0].dueAt)):
+			s := p.notArrived[0]
+			p.notArrived = p.notArrived[1:]
 			p.accept(s, s.dueAt) // nobody reads the answer
 		case complete:
 			s := p.inFlight[0]
@@ -114,7 +114,7 @@ func (p *Participant) doWhatIsDue(now time.Time) {
 // nextDue returns the time when something is due next. It returns false if there is nothing.
 func (p *Participant) nextDue() (time.Time, bool) {
 	var at time.Time
-	for _, list := range [...][]*submission{p.inFlight, p.onTheWire} {
+	for _, list := range [...][]*submission{p.inFlight, p.notArrived} {
 		if len(list) > 0 && (at.IsZero() || list[0].dueAt.Before(at)) {
 			at = list[0].dueAt
 		}
@@ -122,7 +122,7 @@ func (p *Participant) nextDue() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-func insert(list []*submission, s *submission) []*submission {
+func insertByTime(list []*submission, s *submission) []*submission {
 	i, _ := slices.BinarySearchFunc(list, s, func(x, y *submission) int {
 		if x.dueAt.After(y.dueAt) {
 			return 1
@@ -136,27 +136,27 @@ func insert(list []*submission, s *submission) []*submission {
 // (docs/ledgers/canton.md#deduplication).
 func (p *Participant) accept(s *submission, now time.Time) *refusalError {
 	for _, f := range p.inFlight {
-		if f.change == s.change {
+		if f.changeID == s.changeID {
 			return p.noteRefusal(s, refusalError{id: "SUBMISSION_ALREADY_IN_FLIGHT", cause: "The submission is already in flight",
-				context: map[string]string{"changeId": s.change.text(), "existingSubmissionId": f.id}})
+				context: map[string]string{"changeId": s.changeID.text(), "existingSubmissionId": f.id}})
 		}
 	}
-	for _, a := range p.acceptances[s.change] {
+	for _, a := range p.acceptances[s.changeID] {
 		if !s.period.covers(a, now) {
 			continue
 		}
-		if p.o.DuplicateCompletes {
+		if p.options.DuplicateCompletes {
 			s.duplicateOf = &a
 			break
 		}
 		return p.noteRefusal(s, duplicateError(s, a))
 	}
-	s.dueAt = now.Add(p.o.CompleteAfter)
+	s.dueAt = now.Add(p.options.CompleteAfter)
 	if s.fault.CompleteAfter > 0 {
 		s.dueAt = now.Add(s.fault.CompleteAfter)
 	}
 	p.note(s.entry(Accepted))
-	p.inFlight = insert(p.inFlight, s)
+	p.inFlight = insertByTime(p.inFlight, s)
 	p.wake()
 	return nil
 }
@@ -164,7 +164,7 @@ func (p *Participant) accept(s *submission, now time.Time) *refusalError {
 func duplicateError(s *submission, a acceptance) refusalError {
 	return refusalError{id: "DUPLICATE_COMMAND", cause: "A command with the given command id has already been successfully processed",
 		context: map[string]string{
-			"changeId": s.change.text(), "completion_offset": strconv.FormatInt(a.offset, 10), "existing_submission_id": a.submission,
+			"changeId": s.changeID.text(), "completion_offset": strconv.FormatInt(a.offset, 10), "existing_submission_id": a.submissionID,
 		}}
 }
 
@@ -176,16 +176,16 @@ func (p *Participant) noteRefusal(s *submission, r refusalError) *refusalError {
 }
 
 func (d deduplicationPeriod) covers(a acceptance, now time.Time) bool {
-	if d.byOffset {
+	if d.isByOffset {
 		return a.offset > d.offset
 	}
-	return now.Sub(a.at) <= d.duration
+	return now.Sub(a.acceptedAt) <= d.duration
 }
 
 func (c changeID) text() string { return c.user + "/" + c.parties + "/" + c.command }
 
 func (s *submission) entry(kind EntryKind) Entry {
-	return Entry{Kind: kind, User: s.change.user, Party: s.actAs[0], CommandID: s.change.command, SubmissionID: s.id, Transfers: s.transfers}
+	return Entry{Kind: kind, User: s.changeID.user, Party: s.actAs[0], CommandID: s.changeID.command, SubmissionID: s.id, Transfers: s.transfers}
 }
 
 // complete completes a submission: it takes effect, is rejected, or is forgotten.
@@ -200,28 +200,28 @@ func (p *Participant) complete(s *submission, now time.Time) {
 		d := duplicateError(s, *s.duplicateOf)
 		r = &d
 	case s.fault.Reject != "":
-		r = &refusalError{id: s.fault.Reject, cause: "injected", definite: s.fault.Definite}
+		r = &refusalError{id: s.fault.Reject, cause: "injected", definiteAnswer: s.fault.Definite}
 	default:
 		r = p.execute(s)
 	}
-	p.end += p.o.OffsetStep
+	p.ledgerEnd += p.options.OffsetStep
 	e := s.entry(Executed)
-	status, update := map[string]any{"code": 0, "message": "", "details": []any{}}, fmt.Sprintf("1220%060x", p.end)
+	status, update := map[string]any{"code": 0, "message": "", "details": []any{}}, fmt.Sprintf("1220%060x", p.ledgerEnd)
 	if r != nil {
 		e.Kind, e.Error = Rejected, r.id
-		status, update = r.status(p.o.OldDetails), ""
+		status, update = r.completionStatus(p.options.OldDetails), ""
 	} else {
-		p.acceptances[s.change] = append(p.acceptances[s.change], acceptance{offset: p.end, at: now, submission: s.id})
+		p.acceptances[s.changeID] = append(p.acceptances[s.changeID], acceptance{offset: p.ledgerEnd, acceptedAt: now, submissionID: s.id})
 	}
-	e.Offset = p.end
+	e.Offset = p.ledgerEnd
 	p.note(e)
 	doc := map[string]any{
-		"commandId": s.change.command, "status": status, "updateId": update, "userId": s.change.user, "actAs": s.actAs,
+		"commandId": s.changeID.command, "status": status, "updateId": update, "userId": s.changeID.user, "actAs": s.actAs,
 		"submissionId": s.id, "deduplicationPeriod": map[string]any{"Empty": map[string]any{}},
-		"traceContext": nil, "offset": p.end, "paidTrafficCost": 0,
+		"traceContext": nil, "offset": p.ledgerEnd, "paidTrafficCost": 0,
 		"synchronizerTime": map[string]any{"synchronizerId": "sim::1220", "recordTime": now.UTC().Format(time.RFC3339Nano)},
 	}
-	p.log = append(p.log, completionRecord{offset: p.end, user: s.change.user, actAs: s.actAs, doc: doc})
+	p.completionLog = append(p.completionLog, completionRecord{offset: p.ledgerEnd, user: s.changeID.user, actAs: s.actAs, doc: doc})
 	p.wake()
 }
 
@@ -233,7 +233,7 @@ func (p *Participant) execute(s *submission) *refusalError {
 		if t.Poison == PoisonAsync {
 			return &refusalError{id: "INCONSISTENT", cause: "Inconsistent: the transfer was poisoned"}
 		}
-		if p.archived[t.Spends] {
+		if p.isArchived[t.Spends] {
 			return &refusalError{id: "LOCAL_VERDICT_INACTIVE_CONTRACTS", cause: "Rejected transaction is referring to inactive contracts"}
 		}
 		changes[from] -= t.Amount
@@ -249,7 +249,7 @@ func (p *Participant) execute(s *submission) *refusalError {
 	}
 	for _, t := range s.transfers {
 		if t.Spends != "" {
-			p.archived[t.Spends] = true
+			p.isArchived[t.Spends] = true
 		}
 	}
 	return nil
@@ -259,7 +259,7 @@ func (p *Participant) balanceOf(party string) int64 {
 	if b, known := p.balances[party]; known {
 		return b
 	}
-	return p.o.Balance
+	return p.options.Balance
 }
 
 // Balance returns the balance of a party.
@@ -283,7 +283,7 @@ func (p *Participant) LedgerEnd() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doWhatIsDue(time.Now())
-	return p.end
+	return p.ledgerEnd
 }
 
 // Advance moves the ledger's end by n offsets without entries.
@@ -291,7 +291,7 @@ func (p *Participant) Advance(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doWhatIsDue(time.Now())
-	p.end += n
+	p.ledgerEnd += n
 	p.wake()
 }
 
@@ -301,9 +301,9 @@ func (p *Participant) Prune(upTo int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doWhatIsDue(time.Now())
-	p.pruned = max(p.pruned, min(upTo, p.end))
-	p.log = slices.DeleteFunc(p.log, func(r completionRecord) bool { return r.offset <= p.pruned })
-	p.note(Entry{Kind: Pruned, Offset: p.pruned})
+	p.prunedUpTo = max(p.prunedUpTo, min(upTo, p.ledgerEnd))
+	p.completionLog = slices.DeleteFunc(p.completionLog, func(r completionRecord) bool { return r.offset <= p.prunedUpTo })
+	p.note(Entry{Kind: Pruned, Offset: p.prunedUpTo})
 }
 
 // Restart cuts all connections. Submissions in flight go on, and completions stay.

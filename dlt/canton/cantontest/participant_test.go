@@ -19,23 +19,23 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/canton/cantontest"
 )
 
-// raw makes requests to a participant without the client.
-type raw struct {
-	t     *testing.T
-	p     *cantontest.Participant
-	token string
+// rawClient makes requests to a participant without the client.
+type rawClient struct {
+	t           *testing.T
+	participant *cantontest.Participant
+	token       string
 }
 
-func newRaw(t *testing.T, o *cantontest.Options) *raw {
+func newRawClient(t *testing.T, o *cantontest.Options) *rawClient {
 	t.Helper()
-	return &raw{t: t, p: cantontest.Start(t, o)}
+	return &rawClient{t: t, participant: cantontest.Start(t, o)}
 }
 
-func (r *raw) do(method, path, body string) (int, string, string) {
+func (r *rawClient) request(method, path, body string) (int, string, string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, r.p.URL()+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, r.participant.URL()+path, strings.NewReader(body))
 	require.NoError(r.t, err)
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)
@@ -49,7 +49,7 @@ func (r *raw) do(method, path, body string) (int, string, string) {
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(b)
 }
 
-func command(id, submission, period string, ts ...cantontest.Transfer) string {
+func commandJSON(id, submission, period string, ts ...cantontest.Transfer) string {
 	if len(ts) == 0 {
 		ts = []cantontest.Transfer{{To: "Bob", Amount: 1}}
 	}
@@ -69,9 +69,9 @@ func command(id, submission, period string, ts ...cantontest.Transfer) string {
 }
 
 // submit posts body, and requires the status and an error object with the code; "" means no error.
-func (r *raw) submit(body string, status int, code string) map[string]any {
+func (r *rawClient) submit(body string, status int, code string) map[string]any {
 	r.t.Helper()
-	got, contentType, text := r.do("POST", "/v2/commands/async/submit", body)
+	got, contentType, text := r.request("POST", "/v2/commands/async/submit", body)
 	require.Equal(r.t, status, got, "%s", text)
 	if code == "" && status == 200 {
 		assert.Equal(r.t, "{}", text)
@@ -84,10 +84,10 @@ func (r *raw) submit(body string, status int, code string) map[string]any {
 	return doc
 }
 
-// list asks for completions, and returns their values.
-func (r *raw) list(begin int64, query string) []map[string]any {
+// listCompletions asks for completions, and returns their values.
+func (r *rawClient) listCompletions(begin int64, query string) []map[string]any {
 	r.t.Helper()
-	status, _, text := r.do("POST", "/v2/commands/completions?"+query, fmt.Sprintf(`{"userId":"app","parties":["Alice"],"beginExclusive":%d}`, begin))
+	status, _, text := r.request("POST", "/v2/commands/completions?"+query, fmt.Sprintf(`{"userId":"app","parties":["Alice"],"beginExclusive":%d}`, begin))
 	require.Equal(r.t, 200, status, "%s", text)
 	var list []map[string]map[string]map[string]map[string]any
 	require.NoError(r.t, json.Unmarshal([]byte(text), &list))
@@ -103,52 +103,52 @@ func (r *raw) list(begin int64, query string) []map[string]any {
 }
 
 func TestSubmissionAndCompletion(t *testing.T) {
-	r := newRaw(t, nil)
-	end := r.p.LedgerEnd()
-	r.submit(command("b", "b#1", "", cantontest.Transfer{To: "Bob", Amount: 7}, cantontest.Transfer{To: "Carol", Amount: 2}), 200, "")
-	got := r.list(end, "limit=1&stream_idle_timeout_ms=2000")
+	r := newRawClient(t, nil)
+	end := r.participant.LedgerEnd()
+	r.submit(commandJSON("b", "b#1", "", cantontest.Transfer{To: "Bob", Amount: 7}, cantontest.Transfer{To: "Carol", Amount: 2}), 200, "")
+	got := r.listCompletions(end, "limit=1&stream_idle_timeout_ms=2000")
 	require.Len(t, got, 1)
 	assert.Equal(t, "b", got[0]["commandId"])
 	assert.Equal(t, "b#1", got[0]["submissionId"])
 	assert.EqualValues(t, 0, got[0]["status"].(map[string]any)["code"])
 	assert.EqualValues(t, end+1, got[0]["offset"])
-	assert.Equal(t, map[string]int64{"Alice": 999_991, "Bob": 1_000_007, "Carol": 1_000_002}, r.p.Balances())
-	assert.Empty(t, r.list(end+1, "stream_idle_timeout_ms=1"))
-	_, _, text := r.do("GET", "/v2/state/ledger-end", "")
+	assert.Equal(t, map[string]int64{"Alice": 999_991, "Bob": 1_000_007, "Carol": 1_000_002}, r.participant.Balances())
+	assert.Empty(t, r.listCompletions(end+1, "stream_idle_timeout_ms=1"))
+	_, _, text := r.request("GET", "/v2/state/ledger-end", "")
 	assert.JSONEq(t, fmt.Sprintf(`{"offset":%d}`, end+1), text)
 }
 
 func TestAllOrNothing(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{Balance: 10})
+	r := newRawClient(t, &cantontest.Options{Balance: 10})
 	for i, ts := range [][]cantontest.Transfer{
 		{{To: "Bob", Amount: 6}, {To: "Carol", Amount: 6}}, // more than the balance
 		{{To: "Bob", Amount: 1}, {To: "Carol", Amount: 1, Poison: cantontest.PoisonAsync}},
 	} {
 		id := fmt.Sprintf("b%d", i)
-		r.submit(command(id, id+"#1", "", ts...), 200, "")
-		require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, id) == 1 }, 30*time.Second, time.Millisecond)
+		r.submit(commandJSON(id, id+"#1", "", ts...), 200, "")
+		require.Eventually(t, func() bool { return r.participant.Count(cantontest.Rejected, id) == 1 }, 30*time.Second, time.Millisecond)
 	}
-	assert.Empty(t, r.p.Balances())
-	got := r.list(0, "stream_idle_timeout_ms=1")
+	assert.Empty(t, r.participant.Balances())
+	got := r.listCompletions(0, "stream_idle_timeout_ms=1")
 	require.Len(t, got, 2)
 	assert.Contains(t, got[0]["status"].(map[string]any)["message"], "LOCAL_VERDICT_INACTIVE_CONTRACTS(11,")
 	assert.Empty(t, got[0]["updateId"])
 	assert.EqualValues(t, 9, got[1]["status"].(map[string]any)["code"])
 }
 
-func TestSpending(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{CompleteAfter: time.Second})
+func TestAContractIsSpentOnce(t *testing.T) {
+	r := newRawClient(t, &cantontest.Options{CompleteAfter: time.Second})
 	spend := cantontest.Transfer{To: "Bob", Amount: 1, Spends: "00c"}
-	r.submit(command("a", "a#1", "", spend), 200, "")
-	r.submit(command("b", "b#1", "", spend), 200, "") // both are interpreted before one of them archives the contract
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Rejected, "b") == 1 }, 30*time.Second, time.Millisecond)
-	assert.Equal(t, 1, r.p.Count(cantontest.Executed, "a"))
-	r.submit(command("a", "a#2", "", spend), 404, "CONTRACT_NOT_FOUND") // not answered as a duplicate
-	assert.EqualValues(t, 1_000_001, r.p.Balance("Bob"))
+	r.submit(commandJSON("a", "a#1", "", spend), 200, "")
+	r.submit(commandJSON("b", "b#1", "", spend), 200, "") // both are interpreted before one of them archives the contract
+	require.Eventually(t, func() bool { return r.participant.Count(cantontest.Rejected, "b") == 1 }, 30*time.Second, time.Millisecond)
+	assert.Equal(t, 1, r.participant.Count(cantontest.Executed, "a"))
+	r.submit(commandJSON("a", "a#2", "", spend), 404, "CONTRACT_NOT_FOUND") // not answered as a duplicate
+	assert.EqualValues(t, 1_000_001, r.participant.Balance("Bob"))
 }
 
 func TestRefusedAtTheDoor(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{MaxBody: 2000, MaxDeduplication: time.Hour})
+	r := newRawClient(t, &cantontest.Options{MaxBody: 2000, MaxDeduplication: time.Hour})
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -161,79 +161,79 @@ func TestRefusedAtTheDoor(t *testing.T) {
 		"too large":     {strings.Repeat(" ", 2001) + "{}", 413, "exceeds"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, contentType, text := r.do("POST", "/v2/commands/async/submit", c.body)
+			status, contentType, text := r.request("POST", "/v2/commands/async/submit", c.body)
 			assert.Equal(t, c.status, status)
 			assert.Contains(t, contentType, "text/plain")
 			assert.Contains(t, text, c.text)
 		})
 	}
-	r.submit(strings.Replace(command("b", "", ""), `"userId":"app"`, `"userId":""`, 1), 400, "MISSING_FIELD")
-	r.submit(command("", "", ""), 400, "MISSING_FIELD")
-	r.submit(command("b", "", "", cantontest.Transfer{To: "Bob", Amount: 1, Poison: cantontest.PoisonSync}), 400, "DAML_FAILURE")
-	r.submit(command("b", "", "", cantontest.Transfer{To: "", Amount: 1}), 400, "DAML_INTERPRETATION_ERROR")
-	r.submit(command("b", "", `{"DeduplicationDuration":{"value":{"seconds":3601,"nanos":0}}}`), 400, "INVALID_DEDUPLICATION_PERIOD")
-	assert.Zero(t, r.p.Count(cantontest.Accepted, "b"))
+	r.submit(strings.Replace(commandJSON("b", "", ""), `"userId":"app"`, `"userId":""`, 1), 400, "MISSING_FIELD")
+	r.submit(commandJSON("", "", ""), 400, "MISSING_FIELD")
+	r.submit(commandJSON("b", "", "", cantontest.Transfer{To: "Bob", Amount: 1, Poison: cantontest.PoisonSync}), 400, "DAML_FAILURE")
+	r.submit(commandJSON("b", "", "", cantontest.Transfer{To: "", Amount: 1}), 400, "DAML_INTERPRETATION_ERROR")
+	r.submit(commandJSON("b", "", `{"DeduplicationDuration":{"value":{"seconds":3601,"nanos":0}}}`), 400, "INVALID_DEDUPLICATION_PERIOD")
+	assert.Zero(t, r.participant.Count(cantontest.Accepted, "b"))
 }
 
 func TestDeduplicationPeriods(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{CompleteAfter: 500 * time.Millisecond})
+	r := newRawClient(t, &cantontest.Options{CompleteAfter: 500 * time.Millisecond})
 	n := 0
 	again := func(period string, status int, code string) map[string]any {
 		n++
-		return r.submit(command("b", fmt.Sprintf("b#%d", n), period), status, code)
+		return r.submit(commandJSON("b", fmt.Sprintf("b#%d", n), period), status, code)
 	}
 	again("", 200, "")
 	busy := again("", 409, "SUBMISSION_ALREADY_IN_FLIGHT")
 	assert.Equal(t, "1 second", busy["retryInfo"])
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
-	at := r.p.LedgerEnd()
+	require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, "b") == 1 }, 30*time.Second, time.Millisecond)
+	at := r.participant.LedgerEnd()
 	dup := again("", 409, "DUPLICATE_COMMAND")
 	assert.Equal(t, fmt.Sprint(at), dup["context"].(map[string]any)["completion_offset"])
 	assert.Equal(t, "b#1", dup["context"].(map[string]any)["existing_submission_id"])
 	again(`{"DeduplicationDuration":{"value":{"seconds":60,"nanos":0}}}`, 409, "DUPLICATE_COMMAND")
 	again(fmt.Sprintf(`{"DeduplicationOffset":{"value":%d}}`, at-1), 409, "DUPLICATE_COMMAND")
 	again(`{"Empty":{}}`, 409, "DUPLICATE_COMMAND")
-	require.NoError(t, r.p.Check(nil))
+	require.NoError(t, r.participant.Check(nil))
 	again(fmt.Sprintf(`{"DeduplicationOffset":{"value":%d}}`, at), 200, "") // the offset itself is not part of the period
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b") == 2 }, 30*time.Second, time.Millisecond)
-	require.ErrorContains(t, r.p.Check(nil), "took effect twice")
+	require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, "b") == 2 }, 30*time.Second, time.Millisecond)
+	require.ErrorContains(t, r.participant.Check(nil), "took effect twice")
 }
 
 func TestListLimits(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{ListLimit: 5, CompleteAfter: time.Millisecond, ListWait: 10 * time.Millisecond})
+	r := newRawClient(t, &cantontest.Options{ListLimit: 5, CompleteAfter: time.Millisecond, ListWait: 10 * time.Millisecond})
 	for i := range 8 {
-		r.submit(command(fmt.Sprintf("b%d", i), "", ""), 200, "")
+		r.submit(commandJSON(fmt.Sprintf("b%d", i), "", ""), 200, "")
 	}
-	require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, "b7") == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, "b7") == 1 }, 30*time.Second, time.Millisecond)
 	for _, query := range []string{"", "limit=6"} { // no limit, and one above the participant's, which is ignored
-		status, _, text := r.do("POST", "/v2/commands/completions?"+query, `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
+		status, _, text := r.request("POST", "/v2/commands/completions?"+query, `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
 		assert.Equal(t, 413, status)
 		assert.Contains(t, text, "JSON_API_MAXIMUM_LIST_ELEMENTS_NUMBER_REACHED")
 	}
-	first := r.list(0, "limit=5")
+	first := r.listCompletions(0, "limit=5")
 	require.Len(t, first, 5)
-	rest := r.list(int64(first[4]["offset"].(float64)), "limit=5")
+	rest := r.listCompletions(int64(first[4]["offset"].(float64)), "limit=5")
 	require.Len(t, rest, 3)
 	assert.Equal(t, "b7", rest[2]["commandId"])
-	status, _, text := r.do("POST", "/v2/commands/completions", `{"userId":"app","parties":[],"beginExclusive":0}`)
+	status, _, text := r.request("POST", "/v2/commands/completions", `{"userId":"app","parties":[],"beginExclusive":0}`)
 	assert.Equal(t, 400, status, "%s", text)
-	status, _, text = r.do("POST", "/v2/commands/completions", `{"userId":"other","parties":["Alice"],"beginExclusive":0}`)
+	status, _, text = r.request("POST", "/v2/commands/completions", `{"userId":"other","parties":["Alice"],"beginExclusive":0}`)
 	assert.Equal(t, 200, status)
 	assert.Equal(t, "[]", text, "completions of that user only")
-	status, _, text = r.do("POST", "/v2/commands/completions", `{"userId":"app","parties":["Alice"],"beginExclusive":1000}`)
+	status, _, text = r.request("POST", "/v2/commands/completions", `{"userId":"app","parties":["Alice"],"beginExclusive":1000}`)
 	assert.Equal(t, 400, status)
 	assert.Contains(t, text, "OFFSET_AFTER_LEDGER_END")
-	r.p.Prune(int64(first[2]["offset"].(float64)))
-	status, _, text = r.do("POST", "/v2/commands/completions", `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
+	r.participant.Prune(int64(first[2]["offset"].(float64)))
+	status, _, text = r.request("POST", "/v2/commands/completions", `{"userId":"app","parties":["Alice"],"beginExclusive":0}`)
 	assert.Equal(t, 400, status)
 	assert.Contains(t, text, "PARTICIPANT_PRUNED_DATA_ACCESSED")
-	_, _, text = r.do("GET", "/v2/state/latest-pruned-offsets", "")
+	_, _, text = r.request("GET", "/v2/state/latest-pruned-offsets", "")
 	assert.Contains(t, text, fmt.Sprintf(`"participantPrunedUpToInclusive":%d`, int64(first[2]["offset"].(float64))))
-	assert.Len(t, r.list(int64(first[2]["offset"].(float64)), "limit=5"), 5)
+	assert.Len(t, r.listCompletions(int64(first[2]["offset"].(float64)), "limit=5"), 5)
 }
 
-func TestUsers(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{Users: map[string]cantontest.User{
+func TestRightsOfUsers(t *testing.T) {
+	r := newRawClient(t, &cantontest.Options{Users: map[string]cantontest.User{
 		"good": {ID: "app", ActAs: []string{"Alice"}}, "late": {ID: "app", ActAs: []string{"Alice"}, TokenExpired: true}, "reader": {ID: "app", ReadAs: []string{"Alice"}},
 	}})
 	for _, c := range []struct {
@@ -242,23 +242,23 @@ func TestUsers(t *testing.T) {
 		code   string
 	}{{"", 401, "NA"}, {"bad", 401, "NA"}, {"late", 401, "NA"}, {"reader", 403, "NA"}, {"good", 200, ""}} {
 		r.token = c.token
-		doc := r.submit(command("b", "b#1", ""), c.status, c.code)
+		doc := r.submit(commandJSON("b", "b#1", ""), c.status, c.code)
 		if c.status == 401 {
 			assert.Equal(t, map[string]any{"ledger_api_error": "invalid token"}, doc["context"])
 		}
 	}
 	r.token = "reader"
-	assert.Len(t, r.list(0, "limit=1"), 1)
+	assert.Len(t, r.listCompletions(0, "limit=1"), 1)
 }
 
 // A stream has the completions after its beginning, ignores later requests, and ends with one
 // frame for an error.
 func TestStream(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{Users: map[string]cantontest.User{"good": {ID: "app", ActAs: []string{"Alice"}}}, IdleCheckpoint: 20 * time.Millisecond})
+	r := newRawClient(t, &cantontest.Options{Users: map[string]cantontest.User{"good": {ID: "app", ActAs: []string{"Alice"}}}, IdleCheckpoint: 20 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	open := func(request string) *websocket.Conn {
-		conn, resp, err := websocket.Dial(ctx, r.p.URL()+"/v2/commands/completions", &websocket.DialOptions{
+		conn, resp, err := websocket.Dial(ctx, r.participant.URL()+"/v2/commands/completions", &websocket.DialOptions{
 			Subprotocols: []string{"daml.ws.auth", "jwt.token.good"},
 		})
 		require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestStream(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(frame), `"OffsetCheckpoint"`, "an idle stream")
 	r.token = "good"
-	r.submit(command("b", "b#1", ""), 200, "")
+	r.submit(commandJSON("b", "b#1", ""), 200, "")
 	for !bytes.Contains(frame, []byte(`"Completion"`)) {
 		_, frame, err = conn.Read(ctx)
 		require.NoError(t, err)
@@ -289,19 +289,19 @@ func TestStream(t *testing.T) {
 }
 
 func TestCheckFindsBreaches(t *testing.T) {
-	r := newRaw(t, &cantontest.Options{CompleteAfter: time.Millisecond})
+	r := newRawClient(t, &cantontest.Options{CompleteAfter: time.Millisecond})
 	for _, id := range []string{"a", "b"} {
-		r.submit(command(id, id+"#1", ""), 200, "")
-		require.Eventually(t, func() bool { return r.p.Count(cantontest.Executed, id) == 1 }, 30*time.Second, time.Millisecond)
+		r.submit(commandJSON(id, id+"#1", ""), 200, "")
+		require.Eventually(t, func() bool { return r.participant.Count(cantontest.Executed, id) == 1 }, 30*time.Second, time.Millisecond)
 	}
 	order := func(ids ...batch.ID) map[batch.ServiceID][]batch.ID {
 		return map[batch.ServiceID][]batch.ID{"Alice": ids}
 	}
-	require.NoError(t, r.p.Check(order("a", "never", "b")))
-	require.ErrorContains(t, r.p.Check(order("b", "a")), "after")
-	require.ErrorContains(t, r.p.Check(order("a")), "never added")
-	r.submit(command("c", "a#1", ""), 200, "")
-	require.ErrorContains(t, r.p.Check(nil), "taken twice")
+	require.NoError(t, r.participant.Check(order("a", "never", "b")))
+	require.ErrorContains(t, r.participant.Check(order("b", "a")), "after")
+	require.ErrorContains(t, r.participant.Check(order("a")), "never added")
+	r.submit(commandJSON("c", "a#1", ""), 200, "")
+	require.ErrorContains(t, r.participant.Check(nil), "taken twice")
 }
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -31,38 +31,38 @@ func openSQLite(t *testing.T) *sqlite.Store {
 	return st
 }
 
-// watching is a client that notes what the engine calls it with.
-type watching struct {
+// recordingClient is a client that notes what the engine calls it with.
+type recordingClient struct {
 	*canton.Client
-	mu       sync.Mutex
-	prepared map[batch.ID]int
-	handed   map[batch.ID][]string
-	posted   map[batch.ID]int
+	mu                sync.Mutex
+	prepareCount      map[batch.ID]int
+	submittedPrepared map[batch.ID][]string
+	postCount         map[batch.ID]int
 }
 
-func watch(c *canton.Client) *watching {
-	return &watching{Client: c, prepared: map[batch.ID]int{}, handed: map[batch.ID][]string{}, posted: map[batch.ID]int{}}
+func newRecordingClient(c *canton.Client) *recordingClient {
+	return &recordingClient{Client: c, prepareCount: map[batch.ID]int{}, submittedPrepared: map[batch.ID][]string{}, postCount: map[batch.ID]int{}}
 }
 
-func (w *watching) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error) {
+func (w *recordingClient) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error) {
 	w.mu.Lock()
-	w.prepared[b.ID]++
+	w.prepareCount[b.ID]++
 	w.mu.Unlock()
 	return w.Client.Prepare(ctx, b)
 }
 
-func (w *watching) Submit(ctx context.Context, a batch.Attempt) error {
+func (w *recordingClient) Submit(ctx context.Context, a batch.Attempt) error {
 	w.mu.Lock()
-	w.posted[a.ID]++
-	w.handed[a.ID] = append(w.handed[a.ID], string(a.Prepared))
+	w.postCount[a.ID]++
+	w.submittedPrepared[a.ID] = append(w.submittedPrepared[a.ID], string(a.Prepared))
 	w.mu.Unlock()
 	return w.Client.Submit(ctx, a)
 }
 
-func (w *watching) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (w *recordingClient) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	w.mu.Lock()
 	for _, a := range attempts {
-		w.handed[a.ID] = append(w.handed[a.ID], string(a.Prepared))
+		w.submittedPrepared[a.ID] = append(w.submittedPrepared[a.ID], string(a.Prepared))
 	}
 	w.mu.Unlock()
 	return w.Client.BatchStatuses(ctx, s, attempts)
@@ -123,7 +123,7 @@ func TestPreparedOutlivesItsProcess(t *testing.T) {
 				})
 				require.NoError(t, err)
 				t.Cleanup(next.CloseIdleConnections)
-				w := watch(next)
+				w := newRecordingClient(next)
 				runner, err := dltbatch.New(st, w, &dltbatch.Options{
 					RequestTimeout: 300 * time.Millisecond, ClaimTTL: 500 * time.Millisecond, PollInterval: 30 * time.Millisecond,
 					Retry: dltbatch.RetryPolicy{Delay: 5 * time.Millisecond, MaxDelay: 30 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond}, Drain: 2 * time.Second,
@@ -148,13 +148,13 @@ func TestPreparedOutlivesItsProcess(t *testing.T) {
 				require.NoError(t, <-done)
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				assert.Equal(t, map[batch.ID]int{"fresh": 1}, w.prepared, "only what was never prepared is")
-				assert.Equal(t, !posted, w.posted["b"] == 1, "found by what was kept, or sent by it")
-				assert.NotEmpty(t, w.handed["b"])
-				for _, h := range w.handed["b"] {
+				assert.Equal(t, map[batch.ID]int{"fresh": 1}, w.prepareCount, "only what was never prepared is")
+				assert.Equal(t, !posted, w.postCount["b"] == 1, "found by what was kept, or sent by it")
+				assert.NotEmpty(t, w.submittedPrepared["b"])
+				for _, h := range w.submittedPrepared["b"] {
 					assert.Equal(t, string(prepared), h, "with every POST and every question")
 				}
-				for _, h := range w.handed["fresh"] {
+				for _, h := range w.submittedPrepared["fresh"] {
 					assert.NotEmpty(t, h)
 				}
 				assert.EqualValues(t, 1_000_000+5, p.Balance("Bank"), "every transfer happened once")

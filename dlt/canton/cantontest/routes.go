@@ -17,16 +17,16 @@ import (
 func (p *Participant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
 	case "POST /v2/commands/async/submit":
-		p.submit(w, r)
+		p.serveSubmit(w, r)
 	case "POST /v2/commands/completions":
 		p.serveCompletions(w, r)
 	case "GET /v2/commands/completions":
-		p.stream(w, r)
+		p.serveStream(w, r)
 	case "GET /v2/state/ledger-end":
-		p.state(w, r, OpLedgerEnd, func() any { return map[string]any{"offset": p.end} })
+		p.serveState(w, r, OpLedgerEnd, func() any { return map[string]any{"offset": p.ledgerEnd} })
 	case "GET /v2/state/latest-pruned-offsets":
-		p.state(w, r, OpPruned, func() any {
-			return map[string]any{"participantPrunedUpToInclusive": p.pruned, "allDivulgedContractsPrunedUpToInclusive": 0}
+		p.serveState(w, r, OpPruned, func() any {
+			return map[string]any{"participantPrunedUpToInclusive": p.prunedUpTo, "allDivulgedContractsPrunedUpToInclusive": 0}
 		})
 	case "GET /v2/version":
 		p.send(w, r, jsonAnswer(http.StatusOK, map[string]any{"version": "3.4.0-sim"}), Fault{})
@@ -55,9 +55,9 @@ func (p *Participant) pause(r *http.Request, d time.Duration) bool {
 	return false
 }
 
-// body reads a JSON body. It returns an answer if the body is malformed, else nil.
-func (p *Participant) body(r *http.Request, into any) *answer {
-	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, p.o.MaxBody))
+// readBody reads a JSON body. It returns an answer if the body is malformed, else nil.
+func (p *Participant) readBody(r *http.Request, into any) *answer {
+	b, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, p.options.MaxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		a := textAnswer(http.StatusRequestEntityTooLarge, "EntityStreamSizeException: the body exceeds the limit")
 		return &a
@@ -72,19 +72,19 @@ func (p *Participant) body(r *http.Request, into any) *answer {
 	return nil
 }
 
-func missing(field string) *answer {
+func missingFieldAnswer(field string) *answer {
 	a := textAnswer(http.StatusBadRequest, "Invalid value for: body (Missing required field at '"+field+"')")
 	return &a
 }
 
-// who returns the user of a request, and checks that the user may act for the parties, or read as
-// them (docs/ledgers/canton.md#authorization).
-func (p *Participant) who(r *http.Request, bodyUser string, parties []string, act bool) (string, *answer) {
+// userOf returns the user of a request, and checks that the user may act for the parties, or read
+// as them (docs/ledgers/canton.md#authorization).
+func (p *Participant) userOf(r *http.Request, bodyUser string, parties []string, act bool) (string, *answer) {
 	refuse := func(x refusalError) (string, *answer) {
 		a := x.answer()
 		return "", &a
 	}
-	if p.o.Users == nil {
+	if p.options.Users == nil {
 		if bodyUser == "" {
 			return refuse(refusalError{id: "MISSING_FIELD", cause: "The submitted command is missing a mandatory field: user_id",
 				context: map[string]string{"field_name": "user_id"}})
@@ -99,7 +99,7 @@ func (p *Participant) who(r *http.Request, bodyUser string, parties []string, ac
 			}
 		}
 	}
-	u, known := p.o.Users[token]
+	u, known := p.options.Users[token]
 	switch {
 	case !known || u.TokenExpired:
 		return refuse(refusalError{id: "UNAUTHENTICATED", context: map[string]string{"ledger_api_error": "invalid token"}})
@@ -114,7 +114,7 @@ func (p *Participant) who(r *http.Request, bodyUser string, parties []string, ac
 	return u.ID, nil
 }
 
-func (p *Participant) state(w http.ResponseWriter, r *http.Request, op Operation, doc func() any) {
+func (p *Participant) serveState(w http.ResponseWriter, r *http.Request, op Operation, doc func() any) {
 	p.mu.Lock()
 	p.doWhatIsDue(time.Now())
 	f := p.drawFault(RequestPoint{Operation: op})
@@ -123,8 +123,8 @@ func (p *Participant) state(w http.ResponseWriter, r *http.Request, op Operation
 		simnode.Reset(w)
 		return
 	}
-	if p.o.Users != nil {
-		if _, refused := p.who(r, "", nil, false); refused != nil {
+	if p.options.Users != nil {
+		if _, refused := p.userOf(r, "", nil, false); refused != nil {
 			p.send(w, r, *refused, f)
 			return
 		}
@@ -136,17 +136,17 @@ func (p *Participant) state(w http.ResponseWriter, r *http.Request, op Operation
 	p.send(w, r, a, f)
 }
 
-func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
+func (p *Participant) serveSubmit(w http.ResponseWriter, r *http.Request) {
 	var doc submitJSON
-	refused := p.body(r, &doc)
+	refused := p.readBody(r, &doc)
 	switch {
 	case refused != nil:
 	case doc.CommandID == nil:
-		refused = missing("commandId")
+		refused = missingFieldAnswer("commandId")
 	case doc.ActAs == nil:
-		refused = missing("actAs")
+		refused = missingFieldAnswer("actAs")
 	case doc.Commands == nil:
-		refused = missing("commands")
+		refused = missingFieldAnswer("commands")
 	}
 	if refused != nil {
 		p.send(w, r, *refused, Fault{})
@@ -170,7 +170,7 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 		p.send(w, r, jsonAnswer(http.StatusOK, map[string]any{}), f)
 		return
 	}
-	user, refused := p.who(r, doc.UserID, doc.ActAs, true)
+	user, refused := p.userOf(r, doc.UserID, doc.ActAs, true)
 	if refused != nil {
 		p.send(w, r, *refused, f)
 		return
@@ -189,7 +189,7 @@ func (p *Participant) submit(w http.ResponseWriter, r *http.Request) {
 	p.doWhatIsDue(now)
 	if f.AcceptAfter > 0 {
 		s.dueAt = now.Add(f.AcceptAfter)
-		p.onTheWire = insert(p.onTheWire, s)
+		p.notArrived = insertByTime(p.notArrived, s)
 		p.wake()
 	} else {
 		why = p.accept(s, now)
@@ -211,7 +211,7 @@ func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error,
 	case len(*doc.CommandID) > 255 || len(doc.SubmissionID) > 255:
 		return nil, &refusalError{id: "INVALID_FIELD", cause: "a LedgerString is too long"}
 	}
-	d, why := p.period(doc)
+	d, why := p.parsePeriod(doc)
 	if why != nil {
 		return nil, why
 	}
@@ -230,20 +230,20 @@ func (p *Participant) interpret(doc submitJSON, transfers []Transfer, err error,
 		doc.SubmissionID = "sim-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	}
 	return &submission{
-		change: changeID{user, partySet(doc.ActAs), *doc.CommandID},
-		id:     doc.SubmissionID, actAs: doc.ActAs, transfers: transfers, period: d, fault: f,
+		changeID: changeID{user, partySet(doc.ActAs), *doc.CommandID},
+		id:       doc.SubmissionID, actAs: doc.ActAs, transfers: transfers, period: d, fault: f,
 	}, nil
 }
 
 func (p *Participant) isSpent(contract string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.archived[contract]
+	return p.isArchived[contract]
 }
 
-// period reads the deduplication period of a submission (docs/ledgers/canton.md#submissions,
+// parsePeriod reads the deduplication period of a submission (docs/ledgers/canton.md#submissions,
 // docs/ledgers/canton.md#deduplication).
-func (p *Participant) period(doc submitJSON) (deduplicationPeriod, *refusalError) {
+func (p *Participant) parsePeriod(doc submitJSON) (deduplicationPeriod, *refusalError) {
 	wrong := func(cause string, context map[string]string) (deduplicationPeriod, *refusalError) {
 		return deduplicationPeriod{}, &refusalError{id: "INVALID_DEDUPLICATION_PERIOD", cause: cause, context: context}
 	}
@@ -257,9 +257,9 @@ func (p *Participant) period(doc submitJSON) (deduplicationPeriod, *refusalError
 			if err := json.Unmarshal(body.Value, &d); err != nil || d.Seconds < 0 || d.Nanos < 0 {
 				return deduplicationPeriod{}, &refusalError{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
 			}
-			if d.Seconds > int64(p.o.MaxDeduplication/time.Second) {
+			if d.Seconds > int64(p.options.MaxDeduplication/time.Second) {
 				return wrong("The given deduplication duration exceeds the maximum",
-					map[string]string{"longest_duration": p.o.MaxDeduplication.String()})
+					map[string]string{"longest_duration": p.options.MaxDeduplication.String()})
 			}
 			return deduplicationPeriod{duration: time.Duration(d.Seconds)*time.Second + time.Duration(d.Nanos)}, nil
 		case "DeduplicationOffset":
@@ -268,13 +268,13 @@ func (p *Participant) period(doc submitJSON) (deduplicationPeriod, *refusalError
 				return deduplicationPeriod{}, &refusalError{id: "INVALID_FIELD", cause: "deduplicationPeriod"}
 			}
 			p.mu.Lock()
-			pruned := p.pruned
+			pruned := p.prunedUpTo
 			p.mu.Unlock()
 			if offset < pruned {
 				return wrong("The deduplication offset was pruned", map[string]string{"earliest_offset": strconv.FormatInt(pruned, 10)})
 			}
-			return deduplicationPeriod{offset: offset, byOffset: true}, nil
+			return deduplicationPeriod{offset: offset, isByOffset: true}, nil
 		}
 	}
-	return deduplicationPeriod{duration: p.o.MaxDeduplication}, nil
+	return deduplicationPeriod{duration: p.options.MaxDeduplication}, nil
 }

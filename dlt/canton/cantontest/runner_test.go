@@ -20,8 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// trouble returns faults for the first tries of each command, drawn by seed.
-func trouble(seed int) func(cantontest.RequestPoint) cantontest.Fault {
+// seededFaults returns faults for the first tries of each command, drawn by seed.
+func seededFaults(seed int) func(cantontest.RequestPoint) cantontest.Fault {
 	return func(p cantontest.RequestPoint) cantontest.Fault {
 		h := fnv.New64a()
 		fmt.Fprintf(h, "%d|%s|%s|%d", seed, p.Operation, p.CommandID, p.Try)
@@ -64,7 +64,7 @@ func trouble(seed int) func(cantontest.RequestPoint) cantontest.Fault {
 
 // The engine runs over sockets with a participant that fails in every way: each batch ends as it
 // should, in order, and takes effect at most once.
-func TestEngine(t *testing.T) {
+func TestRunnerWithFaults(t *testing.T) {
 	const parties, each = 6, 8
 	for name, o := range map[string]canton.Options{
 		"streams": {}, "polling": {PollOnly: true},
@@ -74,7 +74,7 @@ func TestEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := cantontest.Start(t, &cantontest.Options{
-				Fault: trouble(1), CompleteAfter: 2 * time.Millisecond, DuplicateCompletes: name == "polling", OffsetStep: 7,
+				Fault: seededFaults(1), CompleteAfter: 2 * time.Millisecond, DuplicateCompletes: name == "polling", OffsetStep: 7,
 			})
 			o.UserID, o.IdleWait = "app", 10*time.Millisecond
 			o.LateArrival, o.Grace = 100*time.Millisecond, 100*time.Millisecond

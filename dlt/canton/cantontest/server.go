@@ -47,12 +47,12 @@ func Listen(o *Options) (*Participant, error) {
 	return p, nil
 }
 
-// sockets are the open websockets.
-type sockets struct {
-	mu   sync.Mutex
-	open map[*websocket.Conn]struct{}
-	down bool           // no new sockets are accepted
-	busy sync.WaitGroup // sockets in use
+// openSockets are the open websockets.
+type openSockets struct {
+	mu     sync.Mutex
+	conns  map[*websocket.Conn]struct{}
+	isDown bool           // no new sockets are accepted
+	inUse  sync.WaitGroup // sockets in use
 }
 
 // URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
@@ -69,12 +69,12 @@ func (p *Participant) listen(addr string) (net.Listener, error) {
 		return nil, errors.New("cantontest: the participant is closed")
 	default:
 	}
-	l, err := net.Listen("tcp", cmp.Or(addr, p.o.Addr))
+	l, err := net.Listen("tcp", cmp.Or(addr, p.options.Addr))
 	if err != nil {
 		return nil, fmt.Errorf("cantontest: listening: %w", err)
 	}
 	p.sockets.mu.Lock()
-	p.sockets.down = false
+	p.sockets.isDown = false
 	p.sockets.mu.Unlock()
 	return l, nil
 }
@@ -84,23 +84,23 @@ func (p *Participant) listen(addr string) (net.Listener, error) {
 func (p *Participant) Stop() {
 	p.front.Stop(func() {
 		p.sockets.mu.Lock()
-		p.sockets.down = true
+		p.sockets.isDown = true
 		p.sockets.mu.Unlock()
 		p.DropStreams()
-		p.sockets.busy.Wait()
+		p.sockets.inUse.Wait()
 	})
 }
 
 // Close stops the participant for good and ends hanging requests. It may be called twice.
 func (p *Participant) Close() {
-	p.once.Do(func() { close(p.closed) })
+	p.closeOnce.Do(func() { close(p.closed) })
 	p.Stop()
 }
 
 // DropStreams ends all open streams without a close frame. New streams can be opened.
 func (p *Participant) DropStreams() {
 	p.sockets.mu.Lock()
-	open := slices.Collect(maps.Keys(p.sockets.open))
+	open := slices.Collect(maps.Keys(p.sockets.conns))
 	p.sockets.mu.Unlock()
 	for _, c := range open {
 		_ = c.CloseNow() // the connection may have ended already

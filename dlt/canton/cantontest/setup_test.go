@@ -35,9 +35,9 @@ func TestAWrongSetUpEndsNoBatch(t *testing.T) {
 				"UNKNOWN_SUBMITTERS", "UNKNOWN_INFORMEES", "NO_SYNCHRONIZER_FOR_SUBMISSION", "UNKNOWN_CONTRACT_SYNCHRONIZERS",
 				"SUBMISSION_SYNCHRONIZER_NOT_READY", "SEQUENCER_NOT_ENOUGH_TRAFFIC_CREDIT", "PACKAGE_NOT_VETTED_BY_RECIPIENTS",
 			}
-			var right atomic.Bool
+			var isSetUpRight atomic.Bool
 			p := cantontest.Start(t, &cantontest.Options{CompleteAfter: time.Millisecond, Fault: func(at cantontest.RequestPoint) cantontest.Fault {
-				if right.Load() || at.Operation != cantontest.OpSubmit {
+				if isSetUpRight.Load() || at.Operation != cantontest.OpSubmit {
 					return cantontest.Fault{}
 				}
 				return wrong(words[at.Try%len(words)])
@@ -83,7 +83,7 @@ func TestAWrongSetUpEndsNoBatch(t *testing.T) {
 				defer mu.Unlock()
 				return len(called) == len(added)
 			}, time.Minute, 5*time.Millisecond, "it is tried again, and a person is called")
-			right.Store(true)
+			isSetUpRight.Store(true)
 			for _, b := range added {
 				rec, err := runner.Await(ctx, b.Key())
 				require.NoError(t, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/simnode"
 )
 
-// stream serves the WebSocket: it reads one request, and sends completions until the client leaves
-// (docs/ledgers/canton.md#completions). An error is one frame, the last one.
-func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
+// serveStream serves the WebSocket: it reads one request, and sends completions until the client
+// leaves (docs/ledgers/canton.md#completions). An error is one frame, the last one.
+func (p *Participant) serveStream(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.doWhatIsDue(time.Now())
 	f := p.drawFault(RequestPoint{Operation: OpStream})
@@ -33,13 +33,13 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 		return // Accept has sent the answer
 	}
 	p.sockets.mu.Lock()
-	if p.sockets.down {
+	if p.sockets.isDown {
 		p.sockets.mu.Unlock()
 		_ = conn.CloseNow()
 		return
 	}
-	p.sockets.open[conn] = struct{}{}
-	p.sockets.busy.Add(1)
+	p.sockets.conns[conn] = struct{}{}
+	p.sockets.inUse.Add(1)
 	p.sockets.mu.Unlock()
 	// The request's context has no meaning after its connection was taken over.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
@@ -69,9 +69,9 @@ func (p *Participant) stream(w http.ResponseWriter, r *http.Request) {
 	_ = conn.CloseNow() // the connection may have ended already
 	<-gone
 	p.sockets.mu.Lock()
-	delete(p.sockets.open, conn)
+	delete(p.sockets.conns, conn)
 	p.sockets.mu.Unlock()
-	p.sockets.busy.Done()
+	p.sockets.inUse.Done()
 }
 
 func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []byte, f Fault) {
@@ -99,7 +99,7 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 		write(refused.body)
 		return
 	}
-	idle := time.NewTimer(p.o.IdleCheckpoint)
+	idle := time.NewTimer(p.options.IdleCheckpoint)
 	defer idle.Stop()
 	for {
 		more, changed, due := from.next(0)
@@ -109,7 +109,7 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 			}
 		}
 		if len(more) > 0 {
-			idle.Reset(p.o.IdleCheckpoint)
+			idle.Reset(p.options.IdleCheckpoint)
 		}
 		if p.waitForMore(r, changed, due, idle.C) {
 			continue
@@ -124,6 +124,6 @@ func (p *Participant) sendAll(r *http.Request, conn *websocket.Conn, request []b
 		if !write(encodeCheckpoint(p.LedgerEnd())) {
 			return
 		}
-		idle.Reset(p.o.IdleCheckpoint)
+		idle.Reset(p.options.IdleCheckpoint)
 	}
 }

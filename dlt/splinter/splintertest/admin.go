@@ -10,7 +10,7 @@ const OpCircuit Operation = "circuit"
 
 // serveCircuit serves GET /admin/circuits/{circuit}: its services.
 func (v *node) serveCircuit(w http.ResponseWriter, r *http.Request) {
-	if !v.authorized(r.Header.Get("Authorization"), OpCircuit) {
+	if !v.isAuthorized(r.Header.Get("Authorization"), OpCircuit) {
 		v.send(w, r, errorAnswer(http.StatusUnauthorized, "Client is not authorized"), Fault{})
 		return
 	}

@@ -23,7 +23,7 @@ const (
 func (n *Network) commit(s *service, b *submitted) commitEnd {
 	x := execute(s.state, b)
 	s.state = x.next
-	s.applied = append(s.applied, b.id)
+	s.appliedIDs = append(s.appliedIDs, b.id)
 	e := Entry{Kind: Applied, Service: s.name(), Batches: []batch.ID{b.id}}
 	point := CrashAfterState
 	if s != s.services[0] {
@@ -77,8 +77,8 @@ func (n *Network) compareStates(c *circuit) {
 	if differ {
 		e.Kind, c.dividedSince = Divided, time.Now()
 	}
-	if k := len(first.applied); k > 0 {
-		e.Batches = []batch.ID{first.applied[k-1]}
+	if k := len(first.appliedIDs); k > 0 {
+		e.Batches = []batch.ID{first.appliedIDs[k-1]}
 	}
 	n.note(e)
 }
@@ -88,7 +88,7 @@ func (n *Network) compareStates(c *circuit) {
 func (n *Network) Divided(service batch.ServiceID) (since time.Time, divided bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(service); s != nil {
+	if s := n.findService(service); s != nil {
 		return s.dividedSince, !s.dividedSince.IsZero()
 	}
 	return time.Time{}, false

@@ -21,21 +21,21 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// door stands in front of a node. It counts the requests, and does what a proxy may do and a node
-// never does: it redirects, or changes an answer.
-type door struct {
+// nodeProxy stands in front of a node. It counts the requests, and does what a proxy may do and a
+// node never does: it redirects, or changes an answer.
+type nodeProxy struct {
 	*dlttest.Server
-	t    dlttest.TB
-	net  *splintertest.Network
-	key  *sawtooth.PrivateKey
-	node http.Handler
+	t       dlttest.TB
+	network *splintertest.Network
+	key     *sawtooth.PrivateKey
+	node    http.Handler
 }
 
-func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
-	d := &door{t: t}
-	o.Faults = &splintertest.Faults{Request: d.request}
-	d.net = splintertest.Start(t, &o)
-	d.node = d.net.Handler(0)
+func startConformance(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
+	d := &nodeProxy{t: t}
+	o.Faults = &splintertest.Faults{Request: d.drawFault}
+	d.network = splintertest.Start(t, &o)
+	d.node = d.network.Handler(0)
 	d.Server = dlttest.NewServer(t, 1, d)
 	var err error
 	d.key, err = sawtooth.GeneratePrivateKey()
@@ -48,28 +48,28 @@ func openDoor(t dlttest.TB, o splintertest.Options) *dlttest.Harness {
 	d.CloseIdle = client.CloseIdleConnections
 	t.Cleanup(client.CloseIdleConnections)
 	var services []batch.ServiceID
-	for _, s := range d.net.Services() {
-		if d.net.NodeOf(s) == 0 {
+	for _, s := range d.network.Services() {
+		if d.network.NodeOf(s) == 0 {
 			services = append(services, s)
 		}
 	}
 	return &dlttest.Harness{
 		Ledger: client, Batch: d.batch, Set: d.set, LargestQuery: d.LargestQuery,
 		// d.Posts counts the POSTs that the node does not get.
-		Posts:    func(id batch.ID) int { return d.net.Posts(id) + d.Posts(id) },
+		Posts:    func(id batch.ID) int { return d.network.Posts(id) + d.Posts(id) },
 		Services: services, RetryAfter: 7 * time.Second,
 		Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 	}
 }
 
-func (d *door) set(f dlttest.Fault) {
+func (d *nodeProxy) set(f dlttest.Fault) {
 	if f == dlttest.StreamCut {
-		d.net.CutStreams(0)
+		d.network.CutStreams(0)
 	}
 	d.Set(f)
 }
 
-func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+func (d *nodeProxy) batch(s batch.ServiceID, content string) batch.Batch {
 	payload, address := splintertest.Set(content, 1)
 	if d.Fault() == dlttest.Decided {
 		payload, address = splintertest.Invalid(content)
@@ -82,8 +82,8 @@ func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
 	return b
 }
 
-// request makes the faults that the node can make by itself.
-func (d *door) request(p splintertest.RequestPoint) splintertest.Fault {
+// drawFault makes the faults that the node can make by itself.
+func (d *nodeProxy) drawFault(p splintertest.RequestPoint) splintertest.Fault {
 	submits := map[dlttest.Fault]splintertest.Fault{
 		dlttest.Busy:          {Answer: splintertest.AnswerError, Status: 429},
 		dlttest.Refused:       {Answer: splintertest.AnswerError, Status: 400, Body: `{"code":"400","message":"No valid batches provided"}`},
@@ -107,17 +107,17 @@ func (d *door) request(p splintertest.RequestPoint) splintertest.Fault {
 	return splintertest.Fault{}
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := d.Fault()
 	if strings.HasSuffix(r.URL.Path, "/batch_statuses") {
-		d.query(w, r, fault)
+		d.forwardQuery(w, r, fault)
 		return
 	}
 	elsewhere, moved := strings.CutPrefix(r.URL.Path, "/elsewhere")
 	r.URL.Path = elsewhere
 	switch {
 	case fault == dlttest.Redirect && !moved:
-		d.redirect(w, r)
+		d.redirectToNode(w, r)
 		return
 	case fault == dlttest.Busy:
 		w.Header().Set("Retry-After", "7")
@@ -125,8 +125,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.node.ServeHTTP(w, r)
 }
 
-// redirect counts a POST that no node sees, and redirects it.
-func (d *door) redirect(w http.ResponseWriter, r *http.Request) {
+// redirectToNode counts a POST that no node sees, and redirects it.
+func (d *nodeProxy) redirectToNode(w http.ResponseWriter, r *http.Request) {
 	list := make([]byte, max(r.ContentLength, 0))
 	n := 0
 	for n < len(list) {
@@ -145,7 +145,7 @@ func (d *door) redirect(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
-func (d *door) query(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
+func (d *nodeProxy) forwardQuery(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
 	d.Queried(len(strings.Split(r.URL.Query().Get("ids"), ",")))
 	bend, bent := map[dlttest.Fault]func([]any) []any{
 		dlttest.StatusUnknownWord: func(l []any) []any {
@@ -189,7 +189,7 @@ func TestConformance(t *testing.T) {
 			if name != "v2" {
 				tier.Plain(t) // starts the same goroutines as version 2
 			}
-			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openDoor(t, o) })
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return startConformance(t, o) })
 		})
 	}
 }

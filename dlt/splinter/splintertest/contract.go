@@ -79,7 +79,7 @@ type execution struct {
 func execute(before state, b *submitted) execution {
 	x := execution{next: maps.Clone(before)}
 	for i, t := range b.txs {
-		name, err := apply(x.next, t.payload)
+		name, err := applyCommand(x.next, t.payload)
 		if err != nil {
 			return execution{failedIndex: i, err: err}
 		}
@@ -96,8 +96,8 @@ type nodeError string
 
 func (s nodeError) Error() string { return string(s) }
 
-// apply executes one payload on a state, and returns the changed name.
-func apply(s state, payload []byte) (name string, err error) {
+// applyCommand executes one payload on a state, and returns the changed name.
+func applyCommand(s state, payload []byte) (name string, err error) {
 	words := strings.Fields(string(payload))
 	if len(words) != 3 {
 		return "", fmt.Errorf("a payload of %d words", len(words))

@@ -27,7 +27,7 @@ func (n *Network) crash(b *submitted, at CrashPoint, s *service) bool {
 	}
 	b.fault.Crash = CrashNever
 	v := s.node
-	i, down := slices.Index(n.nodes, v), n.o.Faults.DownTime
+	i, down := slices.Index(n.nodes, v), n.options.Faults.DownTime
 	n.endProcess(v, down > 0)
 	n.goUnlessClosedLocked(func() {
 		if down == 0 {
@@ -53,12 +53,12 @@ func (n *Network) endProcess(v *node, down bool) {
 			kind = Killed
 		}
 		n.note(Entry{Kind: kind, Service: s.name()})
-		s.history, s.queue, s.outbox = newHistory(n.o.HistorySize), nil, nil
-		s.refusing, s.stalled, s.executorDead, s.openProposal = false, false, false, ""
+		s.history, s.queuedBatches, s.outgoingMessages = newHistory(n.options.HistorySize), nil, nil
+		s.isRefusing, s.isStalled, s.isExecutorDead, s.openProposal = false, false, false, ""
 	}
-	v.up = !down
-	close(v.life)
-	v.life = make(chan struct{})
+	v.isUp = !down
+	close(v.processEnd)
+	v.processEnd = make(chan struct{})
 	v.workers = newWorkers()
 	n.wake()
 }
@@ -76,7 +76,7 @@ func (n *Network) Restart(node int) {
 // of its services stays as it is; [CrashPoint] lists the effects.
 func (n *Network) Kill(node int) {
 	n.mu.Lock()
-	if n.nodes[node].up {
+	if n.nodes[node].isUp {
 		n.endProcess(n.nodes[node], true)
 	}
 	n.mu.Unlock()
@@ -86,8 +86,8 @@ func (n *Network) Kill(node int) {
 // Start starts a node again after a [Network.Kill], at its address.
 func (n *Network) Start(node int) error {
 	n.mu.Lock()
-	if v := n.nodes[node]; !v.up {
-		v.up = true
+	if v := n.nodes[node]; !v.isUp {
+		v.isUp = true
 		for _, s := range n.services {
 			if s.node == v {
 				n.note(Entry{Kind: Restarted, Service: s.name()})

@@ -36,7 +36,7 @@ type transaction struct {
 	id, family, version, batcher, signer, digest string
 	header, payload                              []byte
 	addresses                                    []string
-	headerBroken                                 bool // true if the header cannot be decoded
+	isHeaderBroken                               bool // true if the header cannot be decoded
 }
 
 // fieldKinds has the kind of each field of a message, at the field's number: t for text, b for
@@ -53,8 +53,8 @@ const (
 	transactionHeaderKinds fieldKinds = " ttttttt tt"
 )
 
-// walkFields calls f for every known field of text or bytes, and skips the others.
-func walkFields(b []byte, known fieldKinds, f func(num protowire.Number, value []byte) error) error {
+// eachField calls f for every known field of text or bytes, and skips the others.
+func eachField(b []byte, known fieldKinds, f func(num protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -92,7 +92,7 @@ func walkFields(b []byte, known fieldKinds, f func(num protowire.Number, value [
 
 // decodeList reads a BatchList and the headers of its batches.
 func decodeList(body []byte) (out []*submitted, err error) {
-	err = walkFields(body, listKinds, func(_ protowire.Number, v []byte) error {
+	err = eachField(body, listKinds, func(_ protowire.Number, v []byte) error {
 		b, err := decodeBatch(v)
 		out = append(out, b)
 		return err
@@ -105,7 +105,7 @@ func decodeList(body []byte) (out []*submitted, err error) {
 
 func decodeBatch(raw []byte) (*submitted, error) {
 	b := &submitted{}
-	err := walkFields(raw, batchKinds, func(num protowire.Number, v []byte) error {
+	err := eachField(raw, batchKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			b.raw = slices.Clone(v)
@@ -123,7 +123,7 @@ func decodeBatch(raw []byte) (*submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = walkFields(b.raw, batchHeaderKinds, func(num protowire.Number, v []byte) error {
+	err = eachField(b.raw, batchHeaderKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			b.signer = string(v)
@@ -143,7 +143,7 @@ func decodeBatch(raw []byte) (*submitted, error) {
 
 func decodeTransaction(raw []byte) (transaction, error) {
 	var t transaction
-	err := walkFields(raw, transactionKinds, func(num protowire.Number, v []byte) error {
+	err := eachField(raw, transactionKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			t.header = slices.Clone(v)
@@ -157,7 +157,7 @@ func decodeTransaction(raw []byte) (transaction, error) {
 	if err != nil {
 		return t, err
 	}
-	t.headerBroken = walkFields(t.header, transactionHeaderKinds, func(num protowire.Number, v []byte) error {
+	t.isHeaderBroken = eachField(t.header, transactionHeaderKinds, func(num protowire.Number, v []byte) error {
 		switch num {
 		case 1:
 			t.batcher = string(v)
@@ -177,8 +177,8 @@ func decodeTransaction(raw []byte) (transaction, error) {
 	return t, nil
 }
 
-// verify checks all batches. The first error decides for the whole list.
-func verify(bs []*submitted) error {
+// verifyBatches checks all batches. The first error decides for the whole list.
+func verifyBatches(bs []*submitted) error {
 	for _, b := range bs {
 		if err := b.verify(); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (b *submitted) verify() error {
 		return fmt.Errorf("%w: transaction count", errNoBatches)
 	}
 	for i, t := range b.txs {
-		if t.headerBroken {
+		if t.isHeaderBroken {
 			return fmt.Errorf("%w: transaction header", errServer)
 		}
 		for _, text := range append([]string{t.batcher, t.digest, t.signer}, t.addresses...) {

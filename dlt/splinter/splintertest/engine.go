@@ -17,7 +17,7 @@ func (s *service) coordinator() *service {
 
 // accept notes a batch in the history, and queues it at its proposer. The caller holds the lock.
 func (n *Network) accept(s *service, b *submitted, late bool) {
-	b.fault = n.o.Faults.drawBatch(b.id, n.tries[OpSubmit][b.id])
+	b.fault = n.options.Faults.drawBatch(b.id, n.triesByOperation[OpSubmit][b.id])
 	n.noteEvicted(s, s.history.add(b))
 	e := Entry{Kind: Accepted, Service: s.name(), Batches: []batch.ID{b.id}}
 	if late {
@@ -38,7 +38,7 @@ func (n *Network) accept(s *service, b *submitted, late bool) {
 	}
 	// The batch enters the coordinator's history when it is executed, not earlier.
 	n.send(s, func() {
-		if c.node.up {
+		if c.node.isUp {
 			n.enqueue(c, b)
 			return
 		}
@@ -51,8 +51,8 @@ func (n *Network) accept(s *service, b *submitted, late bool) {
 const queueStopLen, queueResumeLen = 30, 15
 
 func (n *Network) enqueue(c *service, b *submitted) {
-	c.queue = append(c.queue, b)
-	if c.Version == 2 && !c.refusing && len(c.queue) >= queueStopLen {
+	c.queuedBatches = append(c.queuedBatches, b)
+	if c.Version == 2 && !c.isRefusing && len(c.queuedBatches) >= queueStopLen {
 		n.setBackPressure(c, true)
 	}
 	n.wake()
@@ -60,9 +60,9 @@ func (n *Network) enqueue(c *service, b *submitted) {
 
 // dequeue takes the next batch to propose from the queue. The caller holds the lock.
 func (n *Network) dequeue(c *service) *submitted {
-	b := c.queue[0]
-	c.queue = c.queue[1:]
-	if c.Version == 2 && c.refusing && len(c.queue) < queueResumeLen {
+	b := c.queuedBatches[0]
+	c.queuedBatches = c.queuedBatches[1:]
+	if c.Version == 2 && c.isRefusing && len(c.queuedBatches) < queueResumeLen {
 		n.setBackPressure(c, false)
 	}
 	return b
@@ -71,41 +71,41 @@ func (n *Network) dequeue(c *service) *submitted {
 // setBackPressure makes the circuit refuse batches, or accept them again: the coordinator at once,
 // its peers when a message arrives.
 func (n *Network) setBackPressure(c *service, stop bool) {
-	c.refusing = stop
+	c.isRefusing = stop
 	for _, s := range c.services {
-		if s == c || (!stop && n.o.Faults.losesResume()) {
+		if s == c || (!stop && n.options.Faults.losesResume()) {
 			continue
 		}
-		n.send(c, func() { s.refusing = stop && s.node.up })
+		n.send(c, func() { s.isRefusing = stop && s.node.isUp })
 	}
 }
 
 // send delivers a message of a service to another one, in order. The caller holds the lock, which
 // is also held during the delivery.
 func (n *Network) send(from *service, deliver func()) {
-	if n.o.MessageDelay == 0 {
+	if n.options.MessageDelay == 0 {
 		deliver()
 		return
 	}
-	from.outbox = append(from.outbox, message{time.Now().Add(n.o.MessageDelay), deliver})
+	from.outgoingMessages = append(from.outgoingMessages, peerMessage{time.Now().Add(n.options.MessageDelay), deliver})
 	n.wake()
 }
 
-// message is a message between two services that was not delivered yet.
-type message struct {
-	due     time.Time
-	deliver func()
+// peerMessage is a message between two services that was not delivered yet.
+type peerMessage struct {
+	deliverAt time.Time
+	deliver   func()
 }
 
 // deliverMessages delivers the messages of a service, until the network is closed.
 func (n *Network) deliverMessages(s *service) {
-	for n.await(context.Background(), nil, func() bool { return len(s.outbox) > 0 }) == nil {
-		m := s.outbox[0]
+	for n.await(context.Background(), nil, func() bool { return len(s.outgoingMessages) > 0 }) == nil {
+		m := s.outgoingMessages[0]
 		n.mu.Unlock()
-		n.pause(time.Until(m.due))
+		n.pause(time.Until(m.deliverAt))
 		n.mu.Lock()
-		if len(s.outbox) > 0 { // else its node has died in the meantime
-			s.outbox = s.outbox[1:]
+		if len(s.outgoingMessages) > 0 { // else its node has died in the meantime
+			s.outgoingMessages = s.outgoingMessages[1:]
 			m.deliver()
 		}
 		n.wake()
@@ -121,8 +121,8 @@ func (n *Network) noteEvicted(s *service, ids []batch.ID) {
 
 // runProposer proposes the batches queued at s, one at a time, until the network is closed.
 func (n *Network) runProposer(s *service) {
-	for n.await(context.Background(), nil, func() bool { return len(s.queue) > 0 && s.node.up }) == nil {
-		if n.o.PollInterval == 0 || (n.sleepUnlocked(s.node.life, n.o.PollInterval) && len(s.queue) > 0) {
+	for n.await(context.Background(), nil, func() bool { return len(s.queuedBatches) > 0 && s.node.isUp }) == nil {
+		if n.options.PollInterval == 0 || (n.sleepUnlocked(s.node.processEnd, n.options.PollInterval) && len(s.queuedBatches) > 0) {
 			n.propose(s, n.dequeue(s))
 		}
 		n.wake()

@@ -39,7 +39,7 @@ func TestEngine(t *testing.T) {
 			t.Parallel()
 			const lateBy = 50 * time.Millisecond
 			n := splintertest.Start(t, &splintertest.Options{
-				Circuits: v(row.version), CoordinatorTimeout: lateBy,
+				Circuits: circuitOfVersion(row.version), CoordinatorTimeout: lateBy,
 				Faults: &splintertest.Faults{
 					Seed: row.seed, MaxPerBatch: 3,
 					ResetBefore: 0.05, ResetAfter: 0.1, ErrorBefore: 0.05, ErrorAfter: 0.05, Late: 0.1, MaxLateDelay: lateBy, Busy: 0.05,
@@ -57,12 +57,12 @@ func TestEngine(t *testing.T) {
 			})
 			require.NoError(t, err)
 			t.Cleanup(client.CloseIdleConnections)
-			runner, stop := running(t, st, client, 0)
+			runner, stop := startRunner(t, st, client, 0)
 			defer stop()
 
 			// The engine opens a stream with the first POST of a lane, which is too late for the
 			// log to prove anything about that POST. So listening opens streams before.
-			defer listening(t, n, client)()
+			defer startStreams(t, n, client)()
 
 			key, err := sawtooth.GeneratePrivateKey()
 			require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestEngine(t *testing.T) {
 				idle, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
 				if err := runner.Idle(idle); err != nil {
-					unfinished(t, n, runner, order)
+					describeUnfinished(t, n, runner, order)
 					require.NoError(t, err)
 				}
 				begun := time.Now()
@@ -96,7 +96,7 @@ func TestEngine(t *testing.T) {
 				}
 				for _, lane := range row.lanes {
 					s := n.Services()[lane]
-					b, err := sawtooth.Build(key, s, tx(splintertest.Inc(fmt.Sprintf("lane%d", lane), 1)))
+					b, err := sawtooth.Build(key, s, newTransaction(splintertest.Inc(fmt.Sprintf("lane%d", lane), 1)))
 					require.NoError(t, err)
 					require.NoError(t, runner.Add(t.Context(), b))
 					order[s] = append(order[s], b.ID)
@@ -105,7 +105,7 @@ func TestEngine(t *testing.T) {
 			idle, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			err = runner.Idle(idle)
-			unfinished(t, n, runner, order)
+			describeUnfinished(t, n, runner, order)
 			require.NoError(t, err)
 			require.NoError(t, n.Check(order))
 			for _, lane := range row.lanes {
@@ -115,8 +115,8 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// unfinished reports what is known about each batch that is not committed.
-func unfinished(t *testing.T, n *splintertest.Network, runner *dltbatch.Runner, order map[batch.ServiceID][]batch.ID) {
+// describeUnfinished reports what is known about each batch that is not committed.
+func describeUnfinished(t *testing.T, n *splintertest.Network, runner *dltbatch.Runner, order map[batch.ServiceID][]batch.ID) {
 	t.Helper()
 	journal := n.Journal()
 	for i, e := range journal {
@@ -141,9 +141,9 @@ func unfinished(t *testing.T, n *splintertest.Network, runner *dltbatch.Runner, 
 // executed twice.
 const lateArrival = 3 * time.Second
 
-// running runs an engine, as fast as possible. It resumes each lane that halts: on a slow machine
-// the coordinators may give up three executions of a batch in a row.
-func running(t *testing.T, st *memory.Store, client *splinter.Client, streams int) (*dltbatch.Runner, func()) {
+// startRunner runs an engine, as fast as possible. It resumes each lane that halts: on a slow
+// machine the coordinators may give up three executions of a batch in a row.
+func startRunner(t *testing.T, st *memory.Store, client *splinter.Client, streams int) (*dltbatch.Runner, func()) {
 	t.Helper()
 	halted := make(chan batch.ServiceID, 100)
 	runner, err := dltbatch.New(st, client, &dltbatch.Options{
@@ -182,8 +182,8 @@ func running(t *testing.T, st *memory.Store, client *splinter.Client, streams in
 	}
 }
 
-// listening keeps a stream of every service open, for the log, until stop is called.
-func listening(t *testing.T, n *splintertest.Network, client *splinter.Client) (stop func()) {
+// startStreams keeps a stream of every service open, for the log, until stop is called.
+func startStreams(t *testing.T, n *splintertest.Network, client *splinter.Client) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var logs sync.WaitGroup
@@ -199,14 +199,14 @@ func listening(t *testing.T, n *splintertest.Network, client *splinter.Client) (
 	return func() { cancel(); logs.Wait() }
 }
 
-// TestEngineNeverTwice restarts nodes while batches are under way, with histories of a few
+// TestNoBatchIsExecutedTwice restarts nodes while batches are under way, with histories of a few
 // batches. Many batches end up needing a decision, but none takes effect twice, or out of order.
-func TestEngineNeverTwice(t *testing.T) {
-	t.Run("with a log", func(t *testing.T) { t.Parallel(); neverTwice(t, true) })
-	t.Run("without", func(t *testing.T) { tier.Plain(t); t.Parallel(); neverTwice(t, false) })
+func TestNoBatchIsExecutedTwice(t *testing.T) {
+	t.Run("with a log", func(t *testing.T) { t.Parallel(); runLostBatches(t, true) })
+	t.Run("without", func(t *testing.T) { tier.Plain(t); t.Parallel(); runLostBatches(t, false) })
 }
 
-func neverTwice(t *testing.T, journal bool) {
+func runLostBatches(t *testing.T, journal bool) {
 	t.Helper()
 	const circuits, each, lateBy = 8, 12, 30 * time.Millisecond
 	o := &splintertest.Options{
@@ -231,14 +231,14 @@ func neverTwice(t *testing.T, journal bool) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.CloseIdleConnections)
-	runner, stop := running(t, st, client, -1) // no streams: a batch whose commit is reported at once is rarely in doubt
-	defer listening(t, n, client)()
+	runner, stop := startRunner(t, st, client, -1) // no streams: a batch whose commit is reported at once is rarely in doubt
+	defer startStreams(t, n, client)()
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
 	order := map[batch.ServiceID][]batch.ID{}
 	for range each {
 		for _, s := range n.Services() {
-			b, err := sawtooth.Build(key, s, tx(splintertest.Inc("x", 1)))
+			b, err := sawtooth.Build(key, s, newTransaction(splintertest.Inc("x", 1)))
 			require.NoError(t, err)
 			require.NoError(t, runner.Add(t.Context(), b))
 			order[s] = append(order[s], b.ID)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzOutsideBytes gives any bytes to the functions that read a client's requests.
-func FuzzOutsideBytes(f *testing.F) {
+// FuzzBytesOfClients gives any bytes to the functions that read a client's requests.
+func FuzzBytesOfClients(f *testing.F) {
 	for _, s := range []string{"", "ids=a&ids=b", "ids=%2C%zz%&wait", "a+b=%C3%28", "\x0a\x00", "\x0a\x04\x0a\x02\x0a\xff"} {
 		f.Add(s)
 	}
@@ -18,7 +18,7 @@ func FuzzOutsideBytes(f *testing.F) {
 		}
 		list, err := decodeList([]byte(s))
 		if err == nil {
-			_ = verify(list)
+			_ = verifyBatches(list)
 		}
 	})
 }

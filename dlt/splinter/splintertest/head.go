@@ -45,9 +45,9 @@ func (l headListener) Accept() (net.Conn, error) {
 type headConn struct {
 	net.Conn
 
-	mu        sync.Mutex
-	headBegun bool // bytes have come since the last answer
-	deadline  time.Time
+	mu           sync.Mutex
+	hasHeadBegun bool // bytes have come since the last answer
+	deadline     time.Time
 }
 
 // SetLinger allows closing the connection with a reset.
@@ -70,9 +70,9 @@ func (c *headConn) SetReadDeadline(t time.Time) error {
 func (c *headConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
-	c.headBegun = c.headBegun || n > 0
+	c.hasHeadBegun = c.hasHeadBegun || n > 0
 	// net/http uses a deadline of long ago to end its own read; that is not a timeout.
-	late := c.headBegun && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(c.deadline) < time.Hour
+	late := c.hasHeadBegun && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(c.deadline) < time.Hour
 	c.mu.Unlock()
 	if late {
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\nDate: %s\r\n\r\n",
@@ -84,7 +84,7 @@ func (c *headConn) Read(p []byte) (int, error) {
 // Write implements [net.Conn].
 func (c *headConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
-	c.headBegun = false
+	c.hasHeadBegun = false
 	c.mu.Unlock()
 	return c.Conn.Write(p)
 }

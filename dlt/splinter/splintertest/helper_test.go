@@ -19,16 +19,16 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-var nonce atomic.Int64
+var lastNonce atomic.Int64
 
-func tx(payload []byte, address string) sawtooth.Transaction {
+func newTransaction(payload []byte, address string) sawtooth.Transaction {
 	return sawtooth.Transaction{
 		FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Payload: payload,
-		Inputs: []string{address}, Outputs: []string{address}, Nonce: strconv.FormatInt(nonce.Add(1), 10),
+		Inputs: []string{address}, Outputs: []string{address}, Nonce: strconv.FormatInt(lastNonce.Add(1), 10),
 	}
 }
 
-func build(t testing.TB, txs ...sawtooth.Transaction) batch.Batch {
+func buildBatch(t testing.TB, txs ...sawtooth.Transaction) batch.Batch {
 	t.Helper()
 	key, err := sawtooth.ParsePrivateKey("2f1e7b7a130d7ba9da0068b3bb0ba1d79e7e77110302c9f746c3c2a63fe40088")
 	require.NoError(t, err)
@@ -37,10 +37,13 @@ func build(t testing.TB, txs ...sawtooth.Transaction) batch.Batch {
 	return b
 }
 
-func inc(t testing.TB) batch.Batch { t.Helper(); return build(t, tx(splintertest.Inc("x", 1))) }
+func incBatch(t testing.TB) batch.Batch {
+	t.Helper()
+	return buildBatch(t, newTransaction(splintertest.Inc("x", 1)))
+}
 
-// list returns the body of a POST of these batches.
-func list(bs ...batch.Batch) (out []byte) {
+// batchList returns the body of a POST of these batches.
+func batchList(bs ...batch.Batch) (out []byte) {
 	for _, b := range bs {
 		out = protowire.AppendBytes(protowire.AppendTag(out, 1, protowire.BytesType), b.Payload)
 	}
@@ -53,13 +56,13 @@ type response struct {
 	body   string
 }
 
-func (r response) doc(t testing.TB) (doc map[string]any) {
+func (r response) decode(t testing.TB) (decode map[string]any) {
 	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(r.body), &doc), r.body)
-	return doc
+	require.NoError(t, json.Unmarshal([]byte(r.body), &decode), r.body)
+	return decode
 }
 
-func do(t testing.TB, method, url string, body []byte, headers ...string) response {
+func sendRequest(t testing.TB, method, url string, body []byte, headers ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
 	require.NoError(t, err)
@@ -74,28 +77,28 @@ func do(t testing.TB, method, url string, body []byte, headers ...string) respon
 	return response{status: res.StatusCode, body: string(text)}
 }
 
-func path(n *splintertest.Network, s batch.ServiceID) string {
+func serviceURL(n *splintertest.Network, s batch.ServiceID) string {
 	return n.URL(n.NodeOf(s)) + "/scabbard/" + strings.Replace(string(s), "::", "/", 1)
 }
 
-func post(t testing.TB, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) response {
+func postBatches(t testing.TB, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) response {
 	t.Helper()
-	return do(t, http.MethodPost, path(n, s)+"/batches", list(bs...))
+	return sendRequest(t, http.MethodPost, serviceURL(n, s)+"/batches", batchList(bs...))
 }
 
-func accepted(t testing.TB, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) {
+func postAccepted(t testing.TB, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) {
 	t.Helper()
-	r := post(t, n, s, bs...)
+	r := postBatches(t, n, s, bs...)
 	require.Equal(t, http.StatusAccepted, r.status, r.body)
 }
 
-func becomes(t testing.TB, n *splintertest.Network, s batch.ServiceID, b batch.Batch, want string) {
+func waitForStatus(t testing.TB, n *splintertest.Network, s batch.ServiceID, b batch.Batch, want string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return n.Status(s, b.ID) == want }, 30*time.Second, time.Millisecond, "never %s", want)
 }
 
-// words returns the results of a batch's executions, in order.
-func words(n *splintertest.Network, b batch.Batch) (out []string) {
+// answeredWords returns the results of a batch's executions, in order.
+func answeredWords(n *splintertest.Network, b batch.Batch) (out []string) {
 	for _, e := range n.Journal() {
 		if e.Kind == splintertest.Executed && e.Batches[0] == b.ID {
 			out = append(out, e.Word)

@@ -25,56 +25,56 @@ type batchRecord struct {
 	message           string
 }
 
-// history has the last batches that a service saw, in the order in which it first saw them.
-type history struct {
-	limit   int
-	entries map[batch.ID]*batchRecord
-	order   []batch.ID
-	evicted map[batch.ID]bool // evicted by a test; a later execution does not bring them back
+// batchHistory has the last batches that a service saw, in the order in which it first saw them.
+type batchHistory struct {
+	maxBatches int
+	entries    map[batch.ID]*batchRecord
+	idsInOrder []batch.ID
+	evictedIDs map[batch.ID]bool // evicted by a test; a later execution does not bring them back
 }
 
-func newHistory(limit int) history {
-	return history{limit: limit, entries: map[batch.ID]*batchRecord{}, evicted: map[batch.ID]bool{}}
+func newHistory(limit int) batchHistory {
+	return batchHistory{maxBatches: limit, entries: map[batch.ID]*batchRecord{}, evictedIDs: map[batch.ID]bool{}}
 }
 
 // add notes a batch as Pending. It returns the batches that it has evicted.
-func (h *history) add(b *submitted) (out []batch.ID) {
-	delete(h.evicted, b.id)
+func (h *batchHistory) add(b *submitted) (out []batch.ID) {
+	delete(h.evictedIDs, b.id)
 	if k, ok := h.entries[b.id]; ok {
 		k.word = wordPending // even if the batch is committed
 		return nil
 	}
-	if len(h.order) >= h.limit {
-		out = h.drop(len(h.order) - h.limit)
+	if len(h.idsInOrder) >= h.maxBatches {
+		out = h.dropUpTo(len(h.idsInOrder) - h.maxBatches)
 	}
 	h.entries[b.id] = &batchRecord{word: wordPending, firstSeen: time.Now(), txs: b.ids}
-	h.order = append(h.order, b.id)
+	h.idsInOrder = append(h.idsInOrder, b.id)
 	return out
 }
 
 // evict forgets a batch and all batches that were first seen before it, as if a hundred other
 // batches had followed, and returns them. Their later executions are not noted.
-func (h *history) evict(id batch.ID) (out []batch.ID) {
-	out = h.drop(slices.Index(h.order, id))
+func (h *batchHistory) evict(id batch.ID) (out []batch.ID) {
+	out = h.dropUpTo(slices.Index(h.idsInOrder, id))
 	for _, x := range out {
-		h.evicted[x] = true
+		h.evictedIDs[x] = true
 	}
 	return out
 }
 
-// drop forgets the batches up to the index last, and returns them.
-func (h *history) drop(last int) (out []batch.ID) {
-	out = slices.Clone(h.order[:last+1])
+// dropUpTo forgets the batches up to the index last, and returns them.
+func (h *batchHistory) dropUpTo(last int) (out []batch.ID) {
+	out = slices.Clone(h.idsInOrder[:last+1])
 	for _, x := range out {
 		delete(h.entries, x)
 	}
-	h.order = slices.Clone(h.order[last+1:])
+	h.idsInOrder = slices.Clone(h.idsInOrder[last+1:])
 	return out
 }
 
-// set notes the result of an execution. A batch that is not in the history is added to it.
-func (h *history) set(b *submitted, word string) (out []batch.ID) {
-	if h.evicted[b.id] {
+// setWord notes the result of an execution. A batch that is not in the history is added to it.
+func (h *batchHistory) setWord(b *submitted, word string) (out []batch.ID) {
+	if h.evictedIDs[b.id] {
 		return nil
 	}
 	if _, ok := h.entries[b.id]; !ok {
@@ -86,13 +86,13 @@ func (h *history) set(b *submitted, word string) (out []batch.ID) {
 
 // commit changes a Valid batch to Committed. A batch that was posted again in the meantime stays
 // Pending, and a forgotten batch stays unknown.
-func (h *history) commit(id batch.ID) {
+func (h *batchHistory) commit(id batch.ID) {
 	if k, ok := h.entries[id]; ok && k.word == wordValid {
 		k.word = wordCommitted
 	}
 }
 
-func (h *history) word(id batch.ID) string {
+func (h *batchHistory) word(id batch.ID) string {
 	if k, ok := h.entries[id]; ok {
 		return k.word
 	}

@@ -61,11 +61,11 @@ func (n *Network) Journal() []Entry {
 func (n *Network) Executions(service batch.ServiceID) []batch.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := n.find(service)
+	s := n.findService(service)
 	if s == nil {
 		return nil
 	}
-	return slices.Clone(s.services[0].applied)
+	return slices.Clone(s.services[0].appliedIDs)
 }
 
 // Applied returns the batches that had an effect at one service, in order. It differs between
@@ -73,11 +73,11 @@ func (n *Network) Executions(service batch.ServiceID) []batch.ID {
 func (n *Network) Applied(service batch.ServiceID) []batch.ID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := n.find(service)
+	s := n.findService(service)
 	if s == nil {
 		return nil
 	}
-	return slices.Clone(s.applied)
+	return slices.Clone(s.appliedIDs)
 }
 
 // Posts returns the number of POSTs of a batch, at all services.

@@ -15,21 +15,21 @@ import (
 
 // Network holds nodes and the circuits between them. All methods may be called concurrently.
 type Network struct {
-	o        Options
+	options  Options
 	nodes    []*node
 	services []*service
 
-	mu          sync.Mutex
-	changed     chan struct{} // closed, and replaced, after every change
-	journal     []Entry
-	posts       int
-	tries       map[Operation]map[batch.ID]int
-	lastAnswers map[batch.ID]string
-	tokens      map[string]bool // the tokens of Biome's logins
+	mu               sync.Mutex
+	changed          chan struct{} // closed, and replaced, after every change
+	journal          []Entry
+	postCount        int
+	triesByOperation map[Operation]map[batch.ID]int
+	lastAnswers      map[batch.ID]string
+	tokens           map[string]bool // the tokens of Biome's logins
 
-	closed chan struct{}
-	once   sync.Once
-	work   sync.WaitGroup
+	closed     chan struct{}
+	closeOnce  sync.Once
+	goroutines sync.WaitGroup
 }
 
 // circuit is the state that the services of a circuit share.
@@ -47,21 +47,21 @@ type service struct {
 	node *node
 
 	// The memory of the process, which is lost when the node dies.
-	history      history
-	queue        []*submitted
-	outbox       []message
-	refusing     bool     // true while it answers 429
-	stalled      bool     // true while a poison batch holds its locks
-	executorDead bool     // true if the executor's thread has ended
-	openProposal batch.ID // a proposal that it has checked and that has not ended
+	history          batchHistory
+	queuedBatches    []*submitted
+	outgoingMessages []peerMessage
+	isRefusing       bool     // true while it answers 429
+	isStalled        bool     // true while a poison batch holds its locks
+	isExecutorDead   bool     // true if the executor's thread has ended
+	openProposal     batch.ID // a proposal that it has checked and that has not ended
 
 	// The content of the database.
-	state    state
-	applied  []batch.ID // batches with an effect on this service
-	receipts []receipt
+	state      state
+	appliedIDs []batch.ID // batches with an effect on this service
+	receipts   []receipt
 
-	streams    map[*stream]struct{}
-	executions map[batch.ID]int
+	streams         map[*stream]struct{}
+	executionCounts map[batch.ID]int
 }
 
 func (s *service) name() batch.ServiceID { return batch.ServiceID(s.Circuit.ID + "::" + s.id) }
@@ -72,9 +72,9 @@ func newNetwork(o *Options) (*Network, error) {
 		return nil, err
 	}
 	n := &Network{
-		o: c, changed: make(chan struct{}), closed: make(chan struct{}),
-		tries:       map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpEvents: {}},
-		lastAnswers: map[batch.ID]string{}, tokens: map[string]bool{},
+		options: c, changed: make(chan struct{}), closed: make(chan struct{}),
+		triesByOperation: map[Operation]map[batch.ID]int{OpSubmit: {}, OpStatuses: {}, OpEvents: {}},
+		lastAnswers:      map[batch.ID]string{}, tokens: map[string]bool{},
 	}
 	for range c.Addrs {
 		n.nodes = append(n.nodes, newNode(n))
@@ -84,7 +84,7 @@ func newNetwork(o *Options) (*Network, error) {
 		for i, id := range k.Services {
 			s := &service{
 				circuit: shared, id: id, node: n.nodes[i%len(n.nodes)], history: newHistory(c.HistorySize),
-				state: state{}, streams: map[*stream]struct{}{}, executions: map[batch.ID]int{},
+				state: state{}, streams: map[*stream]struct{}{}, executionCounts: map[batch.ID]int{},
 			}
 			shared.services = append(shared.services, s)
 			n.services = append(n.services, s)
@@ -94,8 +94,8 @@ func newNetwork(o *Options) (*Network, error) {
 	return n, nil
 }
 
-// find returns the service with this name; nil if there is none.
-func (n *Network) find(name batch.ServiceID) *service {
+// findService returns the service with this name; nil if there is none.
+func (n *Network) findService(name batch.ServiceID) *service {
 	for _, s := range n.services {
 		if s.name() == name {
 			return s
@@ -118,7 +118,7 @@ func (n *Network) Services() []batch.ServiceID {
 
 // NodeOf returns the index of the node that runs a service, or -1.
 func (n *Network) NodeOf(service batch.ServiceID) int {
-	if s := n.find(service); s != nil {
+	if s := n.findService(service); s != nil {
 		return slices.Index(n.nodes, s.node)
 	}
 	return -1
@@ -146,12 +146,12 @@ func (n *Network) goUnlessClosedLocked(f func()) bool {
 	if isClosed(n.closed) {
 		return false
 	}
-	n.work.Go(f)
+	n.goroutines.Go(f)
 	return true
 }
 
-// errGone means that the network is closed, or that the client has left.
-var errGone = errors.New("splintertest: gone")
+// errClosed means that the network is closed, or that the client has left.
+var errClosed = errors.New("splintertest: gone")
 
 // await waits until ready returns true. It calls ready under the lock, and returns with the lock
 // held, unless it returns an error.
@@ -160,7 +160,7 @@ func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func(
 		n.mu.Lock()
 		if isClosed(n.closed) {
 			n.mu.Unlock()
-			return errGone
+			return errClosed
 		}
 		if ready() {
 			return nil
@@ -173,9 +173,9 @@ func (n *Network) await(ctx context.Context, until <-chan time.Time, ready func(
 			n.mu.Lock()
 			return nil
 		case <-ctx.Done():
-			return errGone
+			return errClosed
 		case <-n.closed:
-			return errGone
+			return errClosed
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (n *Network) pause(d time.Duration, ends ...<-chan struct{}) bool {
 func (n *Network) Evict(service batch.ServiceID, id batch.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(service); s != nil {
+	if s := n.findService(service); s != nil {
 		n.noteEvicted(s, s.history.evict(id))
 	}
 }
@@ -211,7 +211,7 @@ func (n *Network) Evict(service batch.ServiceID, id batch.ID) {
 func (n *Network) Status(service batch.ServiceID, id batch.ID) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(service); s != nil {
+	if s := n.findService(service); s != nil {
 		return s.history.word(id)
 	}
 	return ""
@@ -221,8 +221,8 @@ func (n *Network) Status(service batch.ServiceID, id batch.ID) string {
 func (n *Network) QueueLen(service batch.ServiceID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(service); s != nil {
-		return len(s.queue)
+	if s := n.findService(service); s != nil {
+		return len(s.queuedBatches)
 	}
 	return 0
 }
@@ -232,7 +232,7 @@ func (n *Network) QueueLen(service batch.ServiceID) int {
 func (n *Network) State(service batch.ServiceID) map[string]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(service); s != nil {
+	if s := n.findService(service); s != nil {
 		return maps.Clone(s.state)
 	}
 	return nil
@@ -242,7 +242,7 @@ func (n *Network) State(service batch.ServiceID) map[string]int64 {
 func (n *Network) Transactions(service batch.ServiceID) (out []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s := n.find(service); s != nil {
+	if s := n.findService(service); s != nil {
 		for _, r := range s.receipts {
 			out = append(out, r.id)
 		}

@@ -20,21 +20,21 @@ import (
 // A second execution that changes the state divides the circuit for good: it stalls for 30 s, and
 // from then on every batch is rolled back, even after restarts.
 func TestSecondExecutionDivides(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
-		one := inc(t)
-		send(t, n, a, one)
+		one := incBatch(t)
+		postInProcess(t, n, a, one)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, "Committed", statusWord(t, n, a, one))
-		require.Equal(t, root(t, n, a), root(t, n, b))
+		require.Equal(t, stateRoot(t, n, a), stateRoot(t, n, b))
 		begun := time.Now()
-		send(t, n, a, one)
+		postInProcess(t, n, a, one)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "Valid", statusWord(t, n, a, one))
-		assert.NotEqual(t, root(t, n, a), root(t, n, b))
-		later := []batch.Batch{inc(t), build(t, tx(splintertest.Set("other", 1)))}
+		assert.NotEqual(t, stateRoot(t, n, a), stateRoot(t, n, b))
+		later := []batch.Batch{incBatch(t), buildBatch(t, newTransaction(splintertest.Set("other", 1)))}
 		for _, x := range later {
-			send(t, n, a, x)
+			postInProcess(t, n, a, x)
 			time.Sleep(6 * time.Second)
 			assert.Equal(t, "Pending", statusWord(t, n, a, x), "the coordinator waits for its peers")
 		}
@@ -44,24 +44,24 @@ func TestSecondExecutionDivides(t *testing.T) {
 		}
 		for i := range 2 {
 			n.Restart(i)
-			more := inc(t)
-			send(t, n, a, more)
+			more := incBatch(t)
+			postInProcess(t, n, a, more)
 			time.Sleep(40 * time.Second)
 			assert.Equal(t, "Valid", statusWord(t, n, a, more), "for ever")
-			assert.Equal(t, []string{"Rejected"}, words(n, more))
+			assert.Equal(t, []string{"Rejected"}, answeredWords(n, more))
 		}
 		since, divided := n.Divided(b)
 		assert.True(t, divided)
 		assert.WithinDuration(t, begun, since, time.Second)
 		assert.Equal(t, []batch.ID{one.ID, one.ID}, n.Applied(a))
 		assert.Equal(t, []batch.ID{one.ID}, n.Applied(b))
-		assert.Equal(t, []string{"Committed", "Again"}, words(n, one))
-		assert.Len(t, kinds(n, splintertest.Divided), 1)
+		assert.Equal(t, []string{"Committed", "Again"}, answeredWords(n, one))
+		assert.Len(t, entriesOfKind(n, splintertest.Divided), 1)
 		require.Error(t, n.Check(map[batch.ServiceID][]batch.ID{a: {one.ID}}))
 
 		other := n.Services()[2] // the nodes serve other circuits normally
-		fine := inc(t)
-		send(t, n, other, fine)
+		fine := incBatch(t)
+		postInProcess(t, n, other, fine)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "Committed", statusWord(t, n, other, fine))
 	})
@@ -70,12 +70,12 @@ func TestSecondExecutionDivides(t *testing.T) {
 // A crash at each moment of two-phase commit leaves these effects and receipts.
 func TestCrashes(t *testing.T) {
 	for name, row := range map[string]struct {
-		at       splintertest.CrashPoint
-		divided  bool
-		receipts [2]int // the receipts of x at each service
-		effects  [2]int
-		next     string // the status of a batch that is sent right after the restart
-		later    string // the status of a batch that is sent 40 s later
+		point       splintertest.CrashPoint
+		isDivided   bool
+		receipts    [2]int // the receipts of x at each service
+		effects     [2]int
+		nextWord    string // the status of a batch that is sent right after the restart
+		wordOfLater string // the status of a batch that is sent 40 s later
 	}{
 		"proposed":    {splintertest.CrashAfterProposal, false, [2]int{0, 0}, [2]int{0, 0}, "Valid", "Committed"},
 		"state":       {splintertest.CrashAfterState, true, [2]int{0, 0}, [2]int{1, 0}, "Valid", "Valid"},
@@ -86,35 +86,35 @@ func TestCrashes(t *testing.T) {
 		for _, down := range []time.Duration{0, 1500 * time.Millisecond} {
 			for _, version := range []int{1, 2} {
 				t.Run(fmt.Sprint(name, " ", down, " v", version), func(t *testing.T) {
-					o := measured(version)
-					x, next, later := inc(t), inc(t), inc(t)
+					o := optionsOfRealNodes(version)
+					x, nextWord, wordOfLater := incBatch(t), incBatch(t), incBatch(t)
 					o.Faults = &splintertest.Faults{DownTime: down, Batch: func(id batch.ID, _ int) (f splintertest.BatchFault) {
 						if id == x.ID {
-							f.Crash = row.at
+							f.Crash = row.point
 						}
 						return f
 					}}
-					virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+					runInVirtualTime(t, o, func(t *testing.T, n *splintertest.Network) {
 						a, b := n.Service(0), n.Service(1)
-						send(t, n, a, x)
+						postInProcess(t, n, a, x)
 						time.Sleep(3 * time.Second)
 						for i, s := range []batch.ServiceID{a, b} {
 							assert.Len(t, n.Transactions(s), row.receipts[i], "receipts at %s", s)
 							assert.Len(t, n.Applied(s), row.effects[i], "effects at %s", s)
 						}
-						_, divided := n.Divided(a)
-						assert.Equal(t, row.divided, divided)
-						assert.Len(t, kinds(n, splintertest.Restarted), 2, "both circuits of the node")
+						_, isDivided := n.Divided(a)
+						assert.Equal(t, row.isDivided, isDivided)
+						assert.Len(t, entriesOfKind(n, splintertest.Restarted), 2, "both circuits of the node")
 						begun := time.Now()
-						send(t, n, a, next)
+						postInProcess(t, n, a, nextWord)
 						time.Sleep(44 * time.Second)
-						assert.Equal(t, row.next, statusWord(t, n, a, next))
-						send(t, n, a, later)
+						assert.Equal(t, row.nextWord, statusWord(t, n, a, nextWord))
+						postInProcess(t, n, a, wordOfLater)
 						time.Sleep(2 * time.Second)
-						assert.Equal(t, row.later, statusWord(t, n, a, later))
+						assert.Equal(t, row.wordOfLater, statusWord(t, n, a, wordOfLater))
 						if i := slices.IndexFunc(n.Journal(), func(e splintertest.Entry) bool {
-							return e.Kind == splintertest.Executed && e.Batches[0] == next.ID && e.Word == "Rejected"
-						}); i >= 0 && row.at != splintertest.CrashPeerBeforeCommit {
+							return e.Kind == splintertest.Executed && e.Batches[0] == nextWord.ID && e.Word == "Rejected"
+						}); i >= 0 && row.point != splintertest.CrashPeerBeforeCommit {
 							assert.GreaterOrEqual(t, n.Journal()[i].Time.Sub(begun), 30*time.Second, "the peer waits for the first one's end")
 						}
 					})
@@ -127,13 +127,13 @@ func TestCrashes(t *testing.T) {
 // A node is killed half a second after a POST: the coordinator's queue and history are lost, its
 // peer goes on waiting, and so the next batch is rolled back (14-half.txt).
 func TestKillWithAProposalOpen(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
-		old, x, queued := inc(t), inc(t), inc(t)
-		send(t, n, a, old)
+		old, x, queued := incBatch(t), incBatch(t), incBatch(t)
+		postInProcess(t, n, a, old)
 		time.Sleep(2 * time.Second)
-		send(t, n, a, x)
-		send(t, n, a, queued)
+		postInProcess(t, n, a, x)
+		postInProcess(t, n, a, queued)
 		time.Sleep(400 * time.Millisecond)
 		n.Kill(0)
 		assert.Equal(t, "Valid", statusWord(t, n, b, x))
@@ -149,18 +149,18 @@ func TestKillWithAProposalOpen(t *testing.T) {
 
 // While a node is down, the circuits of its services stall, and their proposals are rolled back.
 func TestPeerDown(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 		a := n.Service(0)
 		n.Kill(1)
-		x, y := inc(t), inc(t)
-		send(t, n, a, x)
-		send(t, n, a, y)
+		x, y := incBatch(t), incBatch(t)
+		postInProcess(t, n, a, x)
+		postInProcess(t, n, a, y)
 		time.Sleep(29 * time.Second)
 		assert.Equal(t, "Pending", statusWord(t, n, a, y))
 		require.NoError(t, n.Start(1))
 		time.Sleep(3 * time.Second)
 		assert.Equal(t, "Valid", statusWord(t, n, a, x))
-		assert.Equal(t, []string{"Rejected"}, words(n, x))
+		assert.Equal(t, []string{"Rejected"}, answeredWords(n, x))
 		assert.Equal(t, "Committed", statusWord(t, n, a, y))
 	})
 }
@@ -177,18 +177,18 @@ func TestCrashesBySeed(t *testing.T) {
 		var bs []batch.Batch
 		for i := range 48 { // the ids are the same each time
 			payload, address := splintertest.Inc("x", 1)
-			bs = append(bs, build(t, sawtooth.Transaction{
+			bs = append(bs, buildBatch(t, sawtooth.Transaction{
 				FamilyName: splintertest.Family, FamilyVersion: "1", Payload: payload, Inputs: []string{address},
 				Outputs: []string{address}, Nonce: fmt.Sprint("seeded ", i),
 			}))
 		}
-		virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+		runInVirtualTime(t, o, func(t *testing.T, n *splintertest.Network) {
 			services := n.Services()
 			for i, b := range bs {
 				s := services[2*(i%12)]
 				for r := (*response)(nil); r == nil || r.status != http.StatusAccepted; {
 					time.Sleep(time.Second)
-					r = call(t.Context(), n, s, http.MethodPost, "/batches", list(b))
+					r = sendInProcess(t.Context(), n, s, http.MethodPost, "/batches", batchList(b))
 				}
 			}
 			time.Sleep(10 * time.Minute)
@@ -202,9 +202,9 @@ func TestCrashesBySeed(t *testing.T) {
 				out = append(out, fmt.Sprint(divided, len(n.Transactions(a)), len(n.Transactions(b)), n.State(a), n.State(b)))
 				require.NoError(t, n.Check(map[batch.ServiceID][]batch.ID{a: nil}))
 			}
-			out = append(out, fmt.Sprint(len(kinds(n, splintertest.Killed))))
+			out = append(out, fmt.Sprint(len(entriesOfKind(n, splintertest.Killed))))
 			t.Logf("seed %d: %v", seed, out)
-			assert.NotEmpty(t, kinds(n, splintertest.Divided))
+			assert.NotEmpty(t, entriesOfKind(n, splintertest.Divided))
 		})
 		return out
 	}
@@ -219,19 +219,19 @@ func TestTwoServicesOnOneNode(t *testing.T) {
 	o := splintertest.RealTimes()
 	o.Addrs = []string{"one"}
 	o.Circuits = []splintertest.Circuit{{ID: "aaaaa-bbbbb"}}
-	virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, o, func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
-		x, y := inc(t), inc(t)
-		send(t, n, a, x)
+		x, y := incBatch(t), incBatch(t)
+		postInProcess(t, n, a, x)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "Committed", statusWord(t, n, a, x))
 		assert.Equal(t, "Valid", statusWord(t, n, b, x), "its effect is there, and no receipt")
 		assert.Len(t, n.Transactions(a), 1)
 		assert.Empty(t, n.Transactions(b))
-		assert.Equal(t, root(t, n, a), root(t, n, b))
-		send(t, n, a, y)
+		assert.Equal(t, stateRoot(t, n, a), stateRoot(t, n, b))
+		postInProcess(t, n, a, y)
 		time.Sleep(32 * time.Second)
 		assert.Equal(t, "Valid", statusWord(t, n, a, y))
-		assert.Equal(t, []string{"Rejected"}, words(n, y))
+		assert.Equal(t, []string{"Rejected"}, answeredWords(n, y))
 	})
 }

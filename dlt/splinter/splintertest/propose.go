@@ -18,26 +18,26 @@ const (
 // propose executes a batch and runs two-phase commit. The caller holds the lock, which propose
 // releases while it waits.
 func (n *Network) propose(s *service, b *submitted) {
-	life := s.node.life
-	if s.executorDead || b.isPoison(&n.o) {
+	life := s.node.processEnd
+	if s.isExecutorDead || b.isPoison(&n.options) {
 		n.stall(s, b, life)
 		return
 	}
-	s.executions[b.id]++
+	s.executionCounts[b.id]++
 	x := execute(s.state, b)
 	if x.err != nil { // the peers do not get an invalid batch
 		n.noteInvalid(s, b, x)
 		n.noteExecuted(s, b, wordInvalid)
-		n.sleepUnlocked(life, n.o.CommitInterval)
+		n.sleepUnlocked(life, n.options.CommitInterval)
 		return
 	}
-	n.noteEvicted(s, s.history.set(b, wordValid))
+	n.noteEvicted(s, s.history.setWord(b, wordValid))
 	if b.fault.Reject || s.openProposals > 0 { // with two proposals at once, this one has an old hash
 		for _, p := range s.services {
-			n.noteEvicted(p, p.history.set(b, wordValid))
+			n.noteEvicted(p, p.history.setWord(b, wordValid))
 		}
 		n.noteExecuted(s, b, wordRejected)
-		n.sleepUnlocked(life, n.o.CommitInterval)
+		n.sleepUnlocked(life, n.options.CommitInterval)
 		return
 	}
 	s.openProposals++
@@ -49,15 +49,15 @@ func (n *Network) propose(s *service, b *submitted) {
 // with the proposing node.
 func (n *Network) coordinate(s *service, b *submitted, next state, life <-chan struct{}) {
 	begun, c := time.Now(), s.services[0]
-	if !n.sleepUnlocked(life, n.o.CommitInterval/2) {
+	if !n.sleepUnlocked(life, n.options.CommitInterval/2) {
 		n.noteDropped(s, b, "restart")
 		return
 	}
 	asked := n.askPeers(s, b, next)
 	n.crash(b, CrashAfterProposal, c)
-	wait := n.o.CommitInterval - n.o.CommitInterval/2
+	wait := n.options.CommitInterval - n.options.CommitInterval/2
 	if asked == peerSilent { // the coordinator waits until its timeout
-		wait = n.o.CoordinatorTimeout - time.Since(begun)
+		wait = n.options.CoordinatorTimeout - time.Since(begun)
 	}
 	if !n.sleepUnlocked(life, wait) {
 		n.noteDropped(s, b, "restart")
@@ -88,7 +88,7 @@ func (n *Network) askPeers(s *service, b *submitted, next state) peerAnswer {
 		if p == s {
 			continue
 		}
-		if !p.node.up || p.executorDead || p.openProposal != "" { // it is down, or waits for the end of an earlier proposal, which never comes
+		if !p.node.isUp || p.isExecutorDead || p.openProposal != "" { // it is down, or waits for the end of an earlier proposal, which never comes
 			out = max(out, peerSilent)
 			continue
 		}
@@ -98,7 +98,7 @@ func (n *Network) askPeers(s *service, b *submitted, next state) peerAnswer {
 			out = max(out, peerSilent)
 			continue
 		}
-		n.noteEvicted(p, p.history.set(b, wordValid))
+		n.noteEvicted(p, p.history.setWord(b, wordValid))
 		p.openProposal = b.id
 		if !maps.Equal(x.next, next) {
 			out = max(out, peerMismatch)
@@ -110,7 +110,7 @@ func (n *Network) askPeers(s *service, b *submitted, next state) peerAnswer {
 // finishCommit ends a two-phase commit: first the coordinator commits, and then the others do. A
 // crash of one of them in between leaves different states for good.
 func (n *Network) finishCommit(s, c *service, b *submitted, begun time.Time) {
-	life := c.node.life
+	life := c.node.processEnd
 	c.openProposal = ""
 	switch n.commit(c, b) {
 	case commitCrashed:
@@ -122,14 +122,14 @@ func (n *Network) finishCommit(s, c *service, b *submitted, begun time.Time) {
 		// back after its timeout.
 		n.noteExecuted(s, b, wordAgain)
 		n.compareStates(s.circuit)
-		if n.sleepUnlocked(life, n.o.CoordinatorTimeout-time.Since(begun)) {
+		if n.sleepUnlocked(life, n.options.CoordinatorTimeout-time.Since(begun)) {
 			n.rollback(s.circuit)
 		}
 		return
 	}
 	n.noteExecuted(s, b, wordCommitted)
 	n.crash(b, CrashPeerBeforeCommit, s.services[len(s.services)-1])
-	if n.crash(b, CrashAfterCommit, c) || (n.o.ApplyDelay > 0 && !n.sleepUnlocked(life, n.o.ApplyDelay)) {
+	if n.crash(b, CrashAfterCommit, c) || (n.options.ApplyDelay > 0 && !n.sleepUnlocked(life, n.options.ApplyDelay)) {
 		n.compareStates(s.circuit) // the others are not notified
 		return
 	}
@@ -155,29 +155,29 @@ func (n *Network) rollback(c *circuit) {
 // stall has the effect of a batch to which no handler answers: it holds the locks that requests
 // need.
 func (n *Network) stall(s *service, b *submitted, life <-chan struct{}) {
-	s.stalled = true
+	s.isStalled = true
 	n.note(Entry{Kind: Stalled, Service: s.name(), Batches: []batch.ID{b.id}})
-	if !n.sleepUnlocked(life, n.o.UnservedHold) {
+	if !n.sleepUnlocked(life, n.options.UnservedHold) {
 		n.noteDropped(s, b, "restart")
 		return
 	}
 	why := "no handler"
-	if s.executorDead {
+	if s.isExecutorDead {
 		why = "sending on a closed channel"
 	}
-	s.stalled, s.executorDead = false, s.executorDead || b.endsExecutor()
+	s.isStalled, s.isExecutorDead = false, s.isExecutorDead || b.endsExecutor()
 	n.noteDropped(s, b, why)
 }
 
 func (n *Network) noteInvalid(s *service, b *submitted, x execution) {
-	n.noteEvicted(s, s.history.set(b, wordInvalid))
+	n.noteEvicted(s, s.history.setWord(b, wordInvalid))
 	if k := s.history.entries[b.id]; k != nil {
 		k.failedTransaction, k.message = b.txs[x.failedIndex].id, x.err.Error()
 	}
 }
 
 func (n *Network) noteExecuted(s *service, b *submitted, word string) {
-	n.note(Entry{Kind: Executed, Service: s.name(), Batches: []batch.ID{b.id}, Try: s.executions[b.id], Word: word})
+	n.note(Entry{Kind: Executed, Service: s.name(), Batches: []batch.ID{b.id}, Try: s.executionCounts[b.id], Word: word})
 }
 
 func (n *Network) noteDropped(s *service, b *submitted, why string) {

@@ -11,12 +11,12 @@ func parseQuery(raw string) map[string]string {
 			continue
 		}
 		name, value, _ := strings.Cut(pair, "=")
-		out[unescape(name)] = unescape(value)
+		out[percentDecode(name)] = percentDecode(value)
 	}
 	return out
 }
 
-func unescape(s string) string {
+func percentDecode(s string) string {
 	if !strings.ContainsAny(s, "%+") {
 		return s
 	}

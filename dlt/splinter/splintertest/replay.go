@@ -17,7 +17,7 @@ type receipt struct {
 func (r receipt) event() []byte {
 	changes := make([]any, 0, len(r.changes))
 	for address, v := range r.changes {
-		changes = append(changes, map[string]any{"Set": map[string]any{"key": address, "value": numbersOf(v)}})
+		changes = append(changes, map[string]any{"Set": map[string]any{"key": address, "value": byteNumbers(v)}})
 	}
 	b, err := json.Marshal(map[string]any{"id": r.id, "state_changes": changes})
 	if err != nil {
@@ -26,8 +26,8 @@ func (r receipt) event() []byte {
 	return b
 }
 
-// numbersOf returns bytes as an array of numbers, as a node writes them in JSON.
-func numbersOf(b []byte) []int {
+// byteNumbers returns bytes as an array of numbers, as a node writes them in JSON.
+func byteNumbers(b []byte) []int {
 	out := make([]int, len(b))
 	for i, c := range b {
 		out[i] = int(c)
@@ -35,7 +35,7 @@ func numbersOf(b []byte) []int {
 	return out
 }
 
-const pageSize = 64
+const replayPageLen = 64
 
 // replayCursor is the position of a replay of the history. A page is the first 64, in the order of
 // their commits, of the receipts whose id is lexicographically greater than the last id of the
@@ -43,29 +43,29 @@ const pageSize = 64
 // with an empty page. A subscription with last_seen_event starts at that id; without it the first
 // page has no bound.
 type replayCursor struct {
-	after    string
+	afterID  string
 	hasBound bool // true if the page begins after the id after
-	ended    bool
+	hasEnded bool
 	page     []receipt
 }
 
-// load reads the next page. The caller holds the lock.
-func (c *replayCursor) load(all []receipt) {
+// loadPage reads the next page. The caller holds the lock.
+func (c *replayCursor) loadPage(all []receipt) {
 	for _, r := range all {
-		if (!c.hasBound || r.id > c.after) && len(c.page) < pageSize {
+		if (!c.hasBound || r.id > c.afterID) && len(c.page) < replayPageLen {
 			c.page = append(c.page, r)
 		}
 	}
-	if c.ended = len(c.page) == 0; !c.ended {
-		c.after, c.hasBound = c.page[len(c.page)-1].id, true
+	if c.hasEnded = len(c.page) == 0; !c.hasEnded {
+		c.afterID, c.hasBound = c.page[len(c.page)-1].id, true
 	}
 }
 
 // register reads the first page, and adds the subscriber after that. Commits in between are not
 // sent, unless a later page has them.
 func (v *node) register(s *service, x *stream) {
-	if v.o.SubscribeGap > 0 {
-		v.pause(v.o.SubscribeGap)
+	if v.options.SubscribeGap > 0 {
+		v.pause(v.options.SubscribeGap)
 	}
 	v.mu.Lock()
 	s.streams[x] = struct{}{}
@@ -75,7 +75,7 @@ func (v *node) register(s *service, x *stream) {
 // replay sends one page after another. It reads each page when the one before was sent. Commits
 // during the replay are sent after it.
 func (v *node) replay(s *service, x *stream, c *replayCursor) error {
-	for !c.ended {
+	for !c.hasEnded {
 		page := slices.Clone(c.page)
 		for _, r := range page {
 			if err := x.write(frameText, r.event()); err != nil {
@@ -84,7 +84,7 @@ func (v *node) replay(s *service, x *stream, c *replayCursor) error {
 		}
 		c.page = nil
 		v.mu.Lock()
-		c.load(s.receipts)
+		c.loadPage(s.receipts)
 		v.mu.Unlock()
 	}
 	return nil

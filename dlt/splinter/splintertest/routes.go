@@ -16,15 +16,15 @@ import (
 func newNode(n *Network) *node {
 	v := &node{
 		Network: n, front: simnode.Front{CutHijacked: true}, mux: http.NewServeMux(),
-		up: true, life: make(chan struct{}), workers: newWorkers(), receipts: map[string]bool{},
+		isUp: true, processEnd: make(chan struct{}), workers: newWorkers(), receipts: map[string]bool{},
 	}
-	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.guard(OpSubmit, v.submit))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.guard(OpStatuses, v.serveStatuses))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/ws/subscribe", v.guard(OpEvents, v.subscribe))
+	v.mux.HandleFunc("POST /scabbard/{circuit}/{service}/batches", v.withChecks(OpSubmit, v.submit))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/batch_statuses", v.withChecks(OpStatuses, v.serveStatuses))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/ws/subscribe", v.withChecks(OpEvents, v.subscribe))
 	v.mux.HandleFunc("GET /admin/circuits/{circuit}", v.serveCircuit)
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state", v.guard(OpState, v.serveStateEntries))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state/{address}", v.guard(OpState, v.serveStateAt))
-	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state_root", v.guard(OpState, v.serveStateRoot))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state", v.withChecks(OpState, v.serveStateEntries))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state/{address}", v.withChecks(OpState, v.serveStateAt))
+	v.mux.HandleFunc("GET /scabbard/{circuit}/{service}/state_root", v.withChecks(OpState, v.serveStateRoot))
 	v.mux.HandleFunc("POST /biome/login", v.login)
 	v.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		v.send(w, r, errorAnswer(http.StatusNotFound, "endpoint not found").asWithoutEndpoint(), Fault{})
@@ -52,13 +52,13 @@ func (v *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer is an HTTP answer.
 type answer struct {
-	status          int
-	contentType     string
-	body            []byte
-	withoutEndpoint bool // true if no endpoint saw the request
+	status        int
+	contentType   string
+	body          []byte
+	lacksEndpoint bool // true if no endpoint saw the request
 }
 
-func (a answer) asWithoutEndpoint() answer { a.withoutEndpoint = true; return a }
+func (a answer) asWithoutEndpoint() answer { a.lacksEndpoint = true; return a }
 
 func jsonAnswer(status int, v any) answer {
 	b, err := json.Marshal(v)
@@ -77,20 +77,20 @@ func serverErrorAnswer() answer {
 	return errorAnswer(http.StatusInternalServerError, "The server encountered an error")
 }
 
-// guard returns a handler that first checks authorization and protocol version, and finds the
+// withChecks returns a handler that first checks authorization and protocol version, and finds the
 // service.
-func (v *node) guard(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
+func (v *node) withChecks(op Operation, h func(http.ResponseWriter, *http.Request, *service)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !v.authorized(r.Header.Get("Authorization"), op) {
+		if !v.isAuthorized(r.Header.Get("Authorization"), op) {
 			v.send(w, r, errorAnswer(http.StatusUnauthorized, "Client is not authorized").asWithoutEndpoint(), Fault{})
 			return
 		}
-		if a, bad := versionGuard(r.Header.Get("Splinterprotocolversion")); bad {
+		if a, bad := checkVersion(r.Header.Get("Splinterprotocolversion")); bad {
 			v.send(w, r, a, Fault{})
 			return
 		}
 		circuit, id := r.PathValue("circuit"), r.PathValue("service")
-		s := v.find(batch.ServiceID(circuit + "::" + id))
+		s := v.findService(batch.ServiceID(circuit + "::" + id))
 		if s == nil || s.node != v {
 			v.send(w, r, jsonAnswer(http.StatusNotFound, map[string]string{
 				"message": fmt.Sprintf("scabbard service %s on circuit %s not found", id, circuit),
@@ -101,20 +101,20 @@ func (v *node) guard(op Operation, h func(http.ResponseWriter, *http.Request, *s
 	}
 }
 
-func (v *node) authorized(header string, op Operation) bool {
+func (v *node) isAuthorized(header string, op Operation) bool {
 	v.mu.Lock()
 	known := v.tokens[strings.TrimPrefix(header, "Bearer ")]
 	v.mu.Unlock()
 	if known {
 		return true
 	}
-	if v.o.Authorize != nil {
-		return v.o.Authorize(header, op)
+	if v.options.Authorize != nil {
+		return v.options.Authorize(header, op)
 	}
-	return v.o.Users == nil
+	return v.options.Users == nil
 }
 
-func versionGuard(header string) (answer, bool) {
+func checkVersion(header string) (answer, bool) {
 	if header == "" || header == "1" {
 		return answer{}, false
 	}
@@ -141,7 +141,7 @@ func (v *node) login(w http.ResponseWriter, r *http.Request) {
 		v.send(w, r, jsonAnswer(http.StatusBadRequest, map[string]string{"message": "Failed to parse payload"}), Fault{})
 		return
 	}
-	if want, known := v.o.Users[in.Username]; !known || want != in.Password {
+	if want, known := v.options.Users[in.Username]; !known || want != in.Password {
 		v.send(w, r, jsonAnswer(http.StatusBadRequest, map[string]string{"message": "Invalid password"}), Fault{})
 		return
 	}
@@ -180,7 +180,7 @@ func (v *node) send(w http.ResponseWriter, r *http.Request, a answer, f Fault) {
 	if len(a.body) > 0 {
 		w.Header().Set("Content-Type", a.contentType)
 	}
-	if !a.withoutEndpoint {
+	if !a.lacksEndpoint {
 		w.Header().Set("Access-Control-Allow-Credentials", "true")
 	}
 	w.WriteHeader(a.status)

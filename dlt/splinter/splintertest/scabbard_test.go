@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-func v(version int) []splintertest.Circuit {
+func circuitOfVersion(version int) []splintertest.Circuit {
 	return []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
 }
 
@@ -24,21 +24,21 @@ func v(version int) []splintertest.Circuit {
 func TestSubmitAnswers(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
-	good := inc(t)
+	good := incBatch(t)
 	for url, code := range map[string]any{
 		n.URL(1) + "/scabbard/aaaaa-bbbbb/a000":  nil, // a service of the other node
 		n.URL(0) + "/scabbard//aaaaa-bbbbb/a000": "404",
 	} {
-		r := do(t, http.MethodPost, url+"/batches", list(good))
+		r := sendRequest(t, http.MethodPost, url+"/batches", batchList(good))
 		assert.Equal(t, 404, r.status, r.body)
-		assert.Equal(t, code, r.doc(t)["code"])
+		assert.Equal(t, code, r.decode(t)["code"])
 	}
-	assert.Equal(t, "/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids="+string(good.ID), post(t, n, s, good).doc(t)["link"])
-	assert.Equal(t, "/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids", do(t, http.MethodPost, path(n, s)+"/batches", nil).doc(t)["link"])
-	other := inc(t)
-	bad := inc(t)
+	assert.Equal(t, "/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids="+string(good.ID), postBatches(t, n, s, good).decode(t)["link"])
+	assert.Equal(t, "/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids", sendRequest(t, http.MethodPost, serviceURL(n, s)+"/batches", nil).decode(t)["link"])
+	other := incBatch(t)
+	bad := incBatch(t)
 	bad.Payload = []byte(strings.Replace(string(bad.Payload), "inc x 1", "inc x 9", 1))
-	require.Equal(t, 400, post(t, n, s, other, bad).status, "all or nothing")
+	require.Equal(t, 400, postBatches(t, n, s, other, bad).status, "all or nothing")
 	assert.Equal(t, "Unknown", n.Status(s, other.ID))
 }
 
@@ -48,13 +48,15 @@ func TestStatuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := splintertest.Start(t, &splintertest.Options{Before0613: old, DefaultWait: 50 * time.Millisecond})
 			s := n.Service(0)
-			good, bad := inc(t), build(t, tx(splintertest.Set("y", 1)), tx(splintertest.Invalid("y")))
-			accepted(t, n, s, good)
-			accepted(t, n, s, bad)
-			becomes(t, n, s, good, "Committed")
-			becomes(t, n, s, bad, "Invalid")
+			good, bad := incBatch(t), buildBatch(t, newTransaction(splintertest.Set("y", 1)), newTransaction(splintertest.Invalid("y")))
+			postAccepted(t, n, s, good)
+			postAccepted(t, n, s, bad)
+			waitForStatus(t, n, s, good, "Committed")
+			waitForStatus(t, n, s, bad, "Invalid")
 			never := strings.Repeat("0", 128)
-			get := func(query string) response { return do(t, http.MethodGet, path(n, s)+"/batch_statuses"+query, nil) }
+			get := func(query string) response {
+				return sendRequest(t, http.MethodGet, serviceURL(n, s)+"/batch_statuses"+query, nil)
+			}
 			assert.Equal(t, 400, get("").status)
 			var all []map[string]any
 			r := get("?ids=" + string(good.ID) + "," + string(bad.ID) + "," + never + "," + never)
@@ -90,17 +92,17 @@ func TestHistory(t *testing.T) {
 	s := n.Service(0)
 	var bs []batch.Batch
 	for i := range 3 {
-		bs = append(bs, build(t, tx(splintertest.Set(fmt.Sprint("h", i), 1))))
-		accepted(t, n, s, bs[len(bs)-1])
-		becomes(t, n, s, bs[len(bs)-1], "Committed")
+		bs = append(bs, buildBatch(t, newTransaction(splintertest.Set(fmt.Sprint("h", i), 1))))
+		postAccepted(t, n, s, bs[len(bs)-1])
+		waitForStatus(t, n, s, bs[len(bs)-1], "Committed")
 	}
-	accepted(t, n, s, bs[0]) // a second POST does not change when it was first seen
-	more := inc(t)
-	accepted(t, n, n.Service(1), more) // batches of peers count, too
-	becomes(t, n, s, more, "Committed")
+	postAccepted(t, n, s, bs[0]) // a second POST does not change when it was first seen
+	more := incBatch(t)
+	postAccepted(t, n, n.Service(1), more) // batches of peers count, too
+	waitForStatus(t, n, s, more, "Committed")
 	assert.Equal(t, "Unknown", n.Status(s, bs[0].ID))
 	assert.Equal(t, "Committed", n.Status(s, bs[1].ID))
-	becomes(t, n, n.Service(1), more, "Committed")
+	waitForStatus(t, n, n.Service(1), more, "Committed")
 	n.Restart(0)
 	assert.Equal(t, "Unknown", n.Status(s, more.ID))
 	assert.Equal(t, "Committed", n.Status(n.Service(1), more.ID), "another node does not forget")
@@ -110,20 +112,20 @@ func TestHistory(t *testing.T) {
 // The version decides which service proposes a batch, and what the others know about it.
 func TestVersions(t *testing.T) {
 	t.Run("v1", func(t *testing.T) {
-		n := splintertest.Start(t, &splintertest.Options{Circuits: v(1), CommitInterval: 400 * time.Millisecond})
-		a, b := inc(t), inc(t)
-		accepted(t, n, n.Service(0), a)
-		becomes(t, n, n.Service(0), a, "Valid")
-		accepted(t, n, n.Service(1), b) // the second service proposes at the same time
-		becomes(t, n, n.Service(0), a, "Committed")
-		becomes(t, n, n.Service(1), b, "Valid")
-		assert.Equal(t, []string{"Rejected"}, words(n, b))
-		accepted(t, n, n.Service(1), b) // a Valid batch, which was rolled back, is sent again, as a client should do
-		becomes(t, n, n.Service(1), b, "Committed")
+		n := splintertest.Start(t, &splintertest.Options{Circuits: circuitOfVersion(1), CommitInterval: 400 * time.Millisecond})
+		a, b := incBatch(t), incBatch(t)
+		postAccepted(t, n, n.Service(0), a)
+		waitForStatus(t, n, n.Service(0), a, "Valid")
+		postAccepted(t, n, n.Service(1), b) // the second service proposes at the same time
+		waitForStatus(t, n, n.Service(0), a, "Committed")
+		waitForStatus(t, n, n.Service(1), b, "Valid")
+		assert.Equal(t, []string{"Rejected"}, answeredWords(n, b))
+		postAccepted(t, n, n.Service(1), b) // a Valid batch, which was rolled back, is sent again, as a client should do
+		waitForStatus(t, n, n.Service(1), b, "Committed")
 	})
 	t.Run("circuits are apart", func(t *testing.T) {
 		n := splintertest.Start(t, nil)
-		accepted(t, n, n.Services()[2], inc(t))
+		postAccepted(t, n, n.Services()[2], incBatch(t))
 		require.Eventually(t, func() bool { return n.State(n.Services()[2])["x"] == 1 }, 30*time.Second, time.Millisecond)
 		assert.Empty(t, n.State(n.Service(0)))
 	})
@@ -135,16 +137,16 @@ func TestBackPressure(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{CommitInterval: 50 * time.Millisecond, Faults: &splintertest.Faults{LoseResume: true}})
 	var many []batch.Batch
 	for range 33 {
-		many = append(many, inc(t))
+		many = append(many, incBatch(t))
 	}
-	one := inc(t)
-	accepted(t, n, n.Service(1), many...) // each POST is tested once, so a list may exceed the limit
+	one := incBatch(t)
+	postAccepted(t, n, n.Service(1), many...) // each POST is tested once, so a list may exceed the limit
 	for i := range 2 {
-		require.Equal(t, response{status: http.StatusTooManyRequests}, post(t, n, n.Service(i), one))
+		require.Equal(t, response{status: http.StatusTooManyRequests}, postBatches(t, n, n.Service(i), one))
 	}
 	require.Eventually(t, func() bool { return n.QueueLen(n.Service(0)) < 15 }, 30*time.Second, time.Millisecond)
-	assert.Equal(t, http.StatusAccepted, post(t, n, n.Service(0), one).status)
-	assert.Equal(t, http.StatusTooManyRequests, post(t, n, n.Service(1), one).status)
+	assert.Equal(t, http.StatusAccepted, postBatches(t, n, n.Service(0), one).status)
+	assert.Equal(t, http.StatusTooManyRequests, postBatches(t, n, n.Service(1), one).status)
 	assert.Less(t, n.QueueLen(n.Service(0)), 30)
 }
 
@@ -158,21 +160,21 @@ func TestFaults(t *testing.T) {
 	}})
 	s := n.Service(0)
 	f = splintertest.Fault{Answer: splintertest.AnswerError, Status: 502, Acceptance: splintertest.AcceptedLate, AcceptAfter: 20 * time.Millisecond}
-	b := inc(t)
-	assert.Equal(t, 502, post(t, n, s, b).status)
+	b := incBatch(t)
+	assert.Equal(t, 502, postBatches(t, n, s, b).status)
 	assert.Equal(t, "Unknown", n.Status(s, b.ID))
-	becomes(t, n, s, b, "Committed")
+	waitForStatus(t, n, s, b, "Committed")
 
 	f, bf = splintertest.Fault{}, splintertest.BatchFault{Lose: true}
-	lost := inc(t)
-	accepted(t, n, s, lost)
+	lost := incBatch(t)
+	postAccepted(t, n, s, lost)
 	bf = splintertest.BatchFault{Reject: true}
-	rejected := inc(t)
-	accepted(t, n, s, rejected)
-	becomes(t, n, s, rejected, "Valid")
+	rejected := incBatch(t)
+	postAccepted(t, n, s, rejected)
+	waitForStatus(t, n, s, rejected, "Valid")
 	bf = splintertest.BatchFault{Evict: true}
-	evicted := inc(t)
-	accepted(t, n, s, evicted)
+	evicted := incBatch(t)
+	postAccepted(t, n, s, evicted)
 	require.Eventually(t, func() bool { return n.State(s)["x"] == 2 }, 30*time.Second, time.Millisecond)
 	for _, x := range []batch.Batch{b, lost, rejected, evicted} {
 		assert.Equal(t, "Unknown", n.Status(s, x.ID), "nothing is forgotten out of turn")
@@ -193,7 +195,7 @@ func TestStopAndResume(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, n.Resume(0))
 	assert.Equal(t, url, n.URL(0))
-	accepted(t, n, s, inc(t))
+	postAccepted(t, n, s, incBatch(t))
 	n.Close()
 	n.Close()
 
@@ -208,7 +210,7 @@ func TestStopAndResume(t *testing.T) {
 }
 
 // A message that rust-protobuf cannot read gets 400 in a list, and 500 in a transaction's header.
-func TestUndecodable(t *testing.T) {
+func TestUndecodablePosts(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
 	number := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)
@@ -224,40 +226,40 @@ func TestUndecodable(t *testing.T) {
 		"a number for a batch": {number, 400}, "an unknown field": {unknown, 202}, "an id that is no text": {list(text), 400},
 		"a number for a header": {list(number), 400}, "an empty batch": {list(nil), 500},
 	} {
-		assert.Equal(t, row.status, do(t, http.MethodPost, path(n, s)+"/batches", row.body).status, name)
+		assert.Equal(t, row.status, sendRequest(t, http.MethodPost, serviceURL(n, s)+"/batches", row.body).status, name)
 	}
 }
 
 // The target of a request may have up to 65,534 bytes.
 func TestLongQuery(t *testing.T) {
 	n := splintertest.Start(t, nil)
-	base := path(n, n.Service(0)) + "/batch_statuses?ids="
+	base := serviceURL(n, n.Service(0)) + "/batch_statuses?ids="
 	room := 65534 - len(strings.TrimPrefix(base, n.URL(0)))
-	assert.Equal(t, 200, do(t, http.MethodGet, base+strings.Repeat("a", room), nil).status)
-	assert.Equal(t, response{status: 400}, do(t, http.MethodGet, base+strings.Repeat("a", room+1), nil))
-	assert.Equal(t, response{status: 400}, do(t, http.MethodGet, base+strings.Repeat("a", 200_000), nil))
-	assert.Equal(t, 404, do(t, http.MethodGet, path(n, n.Service(0))+"/state/"+splintertest.Address("x"), nil).status)
+	assert.Equal(t, 200, sendRequest(t, http.MethodGet, base+strings.Repeat("a", room), nil).status)
+	assert.Equal(t, response{status: 400}, sendRequest(t, http.MethodGet, base+strings.Repeat("a", room+1), nil))
+	assert.Equal(t, response{status: 400}, sendRequest(t, http.MethodGet, base+strings.Repeat("a", 200_000), nil))
+	assert.Equal(t, 404, sendRequest(t, http.MethodGet, serviceURL(n, n.Service(0))+"/state/"+splintertest.Address("x"), nil).status)
 }
 
 // The state can be asked for by address, by prefix, and by its root.
 func TestState(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
-	b := build(t, tx(splintertest.Set("x", 42)), tx(splintertest.Set("y", 7)))
-	empty := do(t, http.MethodGet, path(n, s)+"/state_root", nil).body
-	accepted(t, n, s, b)
-	becomes(t, n, s, b, "Committed")
-	x := do(t, http.MethodGet, path(n, s)+"/state/"+splintertest.Address("x"), nil)
+	b := buildBatch(t, newTransaction(splintertest.Set("x", 42)), newTransaction(splintertest.Set("y", 7)))
+	empty := sendRequest(t, http.MethodGet, serviceURL(n, s)+"/state_root", nil).body
+	postAccepted(t, n, s, b)
+	waitForStatus(t, n, s, b, "Committed")
+	x := sendRequest(t, http.MethodGet, serviceURL(n, s)+"/state/"+splintertest.Address("x"), nil)
 	assert.Equal(t, response{status: 200, body: "[52,50]"}, x)
-	assert.Equal(t, 500, do(t, http.MethodGet, path(n, s)+"/state/xyz", nil).status)
-	assert.Equal(t, "Address not set", do(t, http.MethodGet, path(n, s)+"/state/"+splintertest.Address("z"), nil).doc(t)["message"])
+	assert.Equal(t, 500, sendRequest(t, http.MethodGet, serviceURL(n, s)+"/state/xyz", nil).status)
+	assert.Equal(t, "Address not set", sendRequest(t, http.MethodGet, serviceURL(n, s)+"/state/"+splintertest.Address("z"), nil).decode(t)["message"])
 	var all []map[string]any
-	require.NoError(t, json.Unmarshal([]byte(do(t, http.MethodGet, path(n, s)+"/state?prefix=1cf126", nil).body), &all))
+	require.NoError(t, json.Unmarshal([]byte(sendRequest(t, http.MethodGet, serviceURL(n, s)+"/state?prefix=1cf126", nil).body), &all))
 	assert.Len(t, all, 2)
-	require.NoError(t, json.Unmarshal([]byte(do(t, http.MethodGet, path(n, s)+"/state?prefix="+splintertest.Address("y"), nil).body), &all))
+	require.NoError(t, json.Unmarshal([]byte(sendRequest(t, http.MethodGet, serviceURL(n, s)+"/state?prefix="+splintertest.Address("y"), nil).body), &all))
 	assert.Equal(t, []map[string]any{{"address": splintertest.Address("y"), "value": []any{55.0}}}, all)
-	assert.NotEqual(t, empty, do(t, http.MethodGet, path(n, s)+"/state_root", nil).body)
-	assert.Equal(t, "401", do(t, http.MethodGet, path(splintertest.Start(t, &splintertest.Options{
+	assert.NotEqual(t, empty, sendRequest(t, http.MethodGet, serviceURL(n, s)+"/state_root", nil).body)
+	assert.Equal(t, "401", sendRequest(t, http.MethodGet, serviceURL(splintertest.Start(t, &splintertest.Options{
 		Authorize: func(string, splintertest.Operation) bool { return false },
-	}), s)+"/state_root", nil).doc(t)["code"])
+	}), s)+"/state_root", nil).decode(t)["code"])
 }

@@ -54,12 +54,12 @@ type node struct {
 	*Network
 	mux *http.ServeMux
 
-	up          bool
-	life        chan struct{} // closed when the node's process ends
-	workers     []*worker
-	connections int
-	requests    int
-	receipts    map[string]bool // one table for all services of the node
+	isUp            bool
+	processEnd      chan struct{} // closed when the node's process ends
+	workers         []*worker
+	connectionCount int
+	requestCount    int
+	receipts        map[string]bool // one table for all services of the node
 
 	front simnode.Front
 }
@@ -76,13 +76,13 @@ func (n *Network) Resume(node int) error {
 			return nil, errors.New("splintertest: the network is closed")
 		default:
 		}
-		l, err := n.o.Listen(cmp.Or(addr, n.o.Addrs[node]))
+		l, err := n.options.Listen(cmp.Or(addr, n.options.Addrs[node]))
 		if err != nil {
 			return nil, fmt.Errorf("splintertest: listening: %w", err)
 		}
 		return headListener{l}, nil
 	}, &http.Server{
-		Handler: v, ReadHeaderTimeout: headTimeout, IdleTimeout: n.o.KeepAliveTimeout, ConnContext: v.assignWorker,
+		Handler: v, ReadHeaderTimeout: headTimeout, IdleTimeout: n.options.KeepAliveTimeout, ConnContext: v.assignWorker,
 		MaxHeaderBytes: 8 << 20, // so that a long query gets the node's own answer
 	})
 }
@@ -93,7 +93,7 @@ func (n *Network) Stop(node int) { n.nodes[node].front.Stop(func() {}) }
 
 // Close stops all nodes for good and ends hanging requests. It may be called twice.
 func (n *Network) Close() {
-	n.once.Do(func() {
+	n.closeOnce.Do(func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		close(n.closed)
@@ -101,5 +101,5 @@ func (n *Network) Close() {
 	for i := range n.nodes {
 		n.Stop(i)
 	}
-	n.work.Wait()
+	n.goroutines.Wait()
 }

@@ -18,42 +18,42 @@ import (
 // committed. If the contract is no program, no later batch is executed, and each of them stalls
 // the service again.
 func TestPoisonKinds(t *testing.T) {
-	family, version := tx(splintertest.Set("x", 1)), tx(splintertest.Set("x", 1))
+	family, version := newTransaction(splintertest.Set("x", 1)), newTransaction(splintertest.Set("x", 1))
 	family.FamilyName, version.FamilyVersion = "nobody", "9.9"
 	for name, row := range map[string]struct {
-		b    batch.Batch
-		next string
+		b        batch.Batch
+		nextWord string
 	}{
-		"family": {build(t, family), "Committed"}, "version": {build(t, version), "Committed"},
-		"trap": {build(t, tx(splintertest.Trap("x"))), "Committed"}, "no wasm": {build(t, tx(splintertest.NoWasm("x"))), "Pending"},
+		"family": {buildBatch(t, family), "Committed"}, "version": {buildBatch(t, version), "Committed"},
+		"trap": {buildBatch(t, newTransaction(splintertest.Trap("x"))), "Committed"}, "no wasm": {buildBatch(t, newTransaction(splintertest.NoWasm("x"))), "Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+			runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 				a := n.Service(0)
-				send(t, n, a, row.b)
+				postInProcess(t, n, a, row.b)
 				time.Sleep(time.Second)
-				begun, next := time.Now(), inc(t)
-				send(t, n, a, next)
+				begun, nextWord := time.Now(), incBatch(t)
+				postInProcess(t, n, a, nextWord)
 				assert.InDelta(t, 299, time.Since(begun).Seconds(), 0.1, "the POST waits")
 				time.Sleep(2 * time.Second)
 				begun = time.Now()
-				assert.Equal(t, row.next, statusWord(t, n, a, next))
-				assert.Equal(t, row.next == "Pending", time.Since(begun) > 290*time.Second, "a stall")
+				assert.Equal(t, row.nextWord, statusWord(t, n, a, nextWord))
+				assert.Equal(t, row.nextWord == "Pending", time.Since(begun) > 290*time.Second, "a stall")
 				assert.Equal(t, "Pending", statusWord(t, n, a, row.b))
 				n.Restart(0)
-				more := inc(t)
-				send(t, n, a, more)
+				more := incBatch(t)
+				postInProcess(t, n, a, more)
 				time.Sleep(2 * time.Second)
 				assert.Equal(t, "Committed", statusWord(t, n, a, more))
 			})
 		})
 	}
 	for _, v := range []string{"0.5", "0.6", "1"} {
-		served := tx(splintertest.Set("x", 1))
+		served := newTransaction(splintertest.Set("x", 1))
 		served.FamilyVersion = v
-		virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
-			b := build(t, served)
-			send(t, n, n.Service(0), b)
+		runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
+			b := buildBatch(t, served)
+			postInProcess(t, n, n.Service(0), b)
 			time.Sleep(time.Second)
 			assert.Equal(t, "Committed", statusWord(t, n, n.Service(0), b), v)
 		})
@@ -64,17 +64,17 @@ func TestPoisonKinds(t *testing.T) {
 // with it every second connection to any circuit. POSTs on these connections whose clients have
 // left are executed when the stall ends, once each, in any order.
 func TestStallIsTheNodes(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 		sick, healthy := n.Service(0), n.Services()[2]
-		send(t, n, sick, build(t, tx(splintertest.Trap("x"))))
+		postInProcess(t, n, sick, buildBatch(t, newTransaction(splintertest.Trap("x"))))
 		time.Sleep(time.Second)
 		begun := time.Now()
-		go statusWord(t, n, sick, inc(t))
+		go statusWord(t, n, sick, incBatch(t))
 		time.Sleep(time.Second)
 		var late, quick []batch.Batch
 		for range 20 {
-			b := inc(t)
-			if leave(t, n, healthy, b) {
+			b := incBatch(t)
+			if postAndLeave(t, n, healthy, b) {
 				quick = append(quick, b)
 			} else {
 				late = append(late, b)
@@ -85,18 +85,18 @@ func TestStallIsTheNodes(t *testing.T) {
 		for _, b := range late {
 			assert.NotContains(t, n.Executions(healthy), b.ID)
 		}
-		peer := inc(t)
-		send(t, n, n.Services()[3], peer) // the other node works
+		peer := incBatch(t)
+		postInProcess(t, n, n.Services()[3], peer) // the other node works
 		time.Sleep(time.Until(begun.Add(310 * time.Second)))
 		order := n.Executions(healthy)
 		var places []int
 		for _, b := range late {
-			require.Equal(t, []string{"Committed"}, words(n, b))
+			require.Equal(t, []string{"Committed"}, answeredWords(n, b))
 			places = append(places, slices.Index(order, b.ID))
 		}
 		assert.False(t, slices.IsSorted(places), "in another order than they were sent in")
 		told := 0
-		for _, e := range kinds(n, splintertest.Accepted) {
+		for _, e := range entriesOfKind(n, splintertest.Accepted) {
 			if e.Word == "late" {
 				told++
 			}
@@ -108,22 +108,22 @@ func TestStallIsTheNodes(t *testing.T) {
 
 // When both workers are blocked, no request gets an answer.
 func TestStallOfAllWorkers(t *testing.T) {
-	virtual(t, measured(1), func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, optionsOfRealNodes(1), func(t *testing.T, n *splintertest.Network) {
 		sick, healthy := n.Service(0), n.Services()[2]
-		send(t, n, sick, build(t, tx(splintertest.Trap("x"))))
+		postInProcess(t, n, sick, buildBatch(t, newTransaction(splintertest.Trap("x"))))
 		time.Sleep(time.Second)
 		for range 2 {
-			go call(t.Context(), n, sick, http.MethodGet, "/batch_statuses?ids=ab", nil)
+			go sendInProcess(t.Context(), n, sick, http.MethodGet, "/batch_statuses?ids=ab", nil)
 		}
 		time.Sleep(time.Second)
-		b := inc(t)
+		b := incBatch(t)
 		for range 4 {
-			require.False(t, leave(t, n, healthy, b))
+			require.False(t, postAndLeave(t, n, healthy, b))
 		}
 		n.Restart(0) // a request that no worker has read is lost with the node
 		time.Sleep(time.Second)
 		assert.Empty(t, n.Executions(healthy))
-		send(t, n, healthy, b)
+		postInProcess(t, n, healthy, b)
 		time.Sleep(time.Second)
 		assert.Len(t, n.Executions(healthy), 1)
 	})
@@ -131,27 +131,27 @@ func TestStallOfAllWorkers(t *testing.T) {
 
 // A wait occupies its worker for its whole time, even if the client has left.
 func TestWaitHoldsAWorker(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 		s := n.Service(0)
 		begun := time.Now()
-		r := call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids=abc&wait=2", nil)
+		r := sendInProcess(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids=abc&wait=2", nil)
 		require.Equal(t, 200, r.status)
 		require.Equal(t, 2*time.Second, time.Since(begun))
-		go call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids=abc&wait=60", nil)
+		go sendInProcess(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids=abc&wait=60", nil)
 		time.Sleep(time.Second)
 		hung := 0
 		for range 4 {
-			if !leave(t, n, s, inc(t)) {
+			if !postAndLeave(t, n, s, incBatch(t)) {
 				hung++
 			}
 		}
 		assert.Equal(t, 2, hung)
 		time.Sleep(time.Minute)
 
-		x := inc(t)
-		send(t, n, s, x)
+		x := incBatch(t)
+		postInProcess(t, n, s, x)
 		begun = time.Now()
-		call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(x.ID)+"&wait=60", nil)
+		sendInProcess(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(x.ID)+"&wait=60", nil)
 		assert.Less(t, time.Since(begun), time.Second, "until it is committed")
 	})
 }
@@ -159,15 +159,15 @@ func TestWaitHoldsAWorker(t *testing.T) {
 // A wait that times out answers with the statuses from its beginning, except of batches that are
 // final by then.
 func TestWaitSaysWhatWas(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
-		s, x := n.Service(0), inc(t)
-		send(t, n, s, x)
-		r := call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(x.ID)+",abc&wait=1", nil)
+	runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
+		s, x := n.Service(0), incBatch(t)
+		postInProcess(t, n, s, x)
+		r := sendInProcess(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(x.ID)+",abc&wait=1", nil)
 		assert.Contains(t, r.body, "Committed")
 		n.Kill(1)
-		y := inc(t)
-		send(t, n, s, y)
-		r = call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(y.ID)+"&wait=1", nil)
+		y := incBatch(t)
+		postInProcess(t, n, s, y)
+		r = sendInProcess(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(y.ID)+"&wait=1", nil)
 		assert.Contains(t, r.body, "Pending")
 		assert.Equal(t, "Valid", statusWord(t, n, s, y))
 	})
@@ -176,10 +176,10 @@ func TestWaitSaysWhatWas(t *testing.T) {
 // A batch that is posted to a peer is known to the peer at once, and to the coordinator when it is
 // executed.
 func TestPostedAtAPeer(t *testing.T) {
-	virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+	runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 		a, b := n.Service(0), n.Service(1)
-		good, bad := inc(t), build(t, tx(splintertest.Invalid("x")))
-		send(t, n, b, good)
+		good, bad := incBatch(t), buildBatch(t, newTransaction(splintertest.Invalid("x")))
+		postInProcess(t, n, b, good)
 		assert.Equal(t, "Pending", statusWord(t, n, b, good))
 		for range 2 {
 			assert.Equal(t, "Unknown", statusWord(t, n, a, good), "until it is executed")
@@ -188,7 +188,7 @@ func TestPostedAtAPeer(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "Committed", statusWord(t, n, a, good))
 		assert.Equal(t, "Committed", statusWord(t, n, b, good))
-		send(t, n, b, bad)
+		postInProcess(t, n, b, bad)
 		time.Sleep(time.Minute)
 		assert.Equal(t, "Invalid", statusWord(t, n, a, bad))
 		assert.Equal(t, "Pending", statusWord(t, n, b, bad), "nobody tells it")
@@ -202,7 +202,7 @@ func TestFlood(t *testing.T) {
 	flood := func(t *testing.T, n *splintertest.Network, s batch.ServiceID, count int) (took int) {
 		t.Helper()
 		for range count {
-			r := call(t.Context(), n, s, http.MethodPost, "/batches", list(inc(t)))
+			r := sendInProcess(t.Context(), n, s, http.MethodPost, "/batches", batchList(incBatch(t)))
 			require.NotNil(t, r)
 			if r.status == http.StatusAccepted {
 				took++
@@ -213,19 +213,19 @@ func TestFlood(t *testing.T) {
 		return took
 	}
 	t.Run("v2 peer", func(t *testing.T) {
-		virtual(t, measured(2), func(t *testing.T, n *splintertest.Network) {
+		runInVirtualTime(t, optionsOfRealNodes(2), func(t *testing.T, n *splintertest.Network) {
 			assert.Equal(t, 60, flood(t, n, n.Service(1), 60))
 			time.Sleep(time.Second)
 			assert.Zero(t, flood(t, n, n.Service(1), 1))
 		})
 	})
 	t.Run("v1", func(t *testing.T) {
-		virtual(t, measured(1), func(t *testing.T, n *splintertest.Network) {
-			s, first := n.Service(0), inc(t)
-			send(t, n, s, first)
+		runInVirtualTime(t, optionsOfRealNodes(1), func(t *testing.T, n *splintertest.Network) {
+			s, first := n.Service(0), incBatch(t)
+			postInProcess(t, n, s, first)
 			assert.Equal(t, 110, flood(t, n, s, 110))
-			second := inc(t)
-			send(t, n, s, second)
+			second := incBatch(t)
+			postInProcess(t, n, s, second)
 			assert.Equal(t, "Unknown", statusWord(t, n, s, first), "evicted before it was executed")
 			time.Sleep(100 * time.Millisecond)
 			assert.Equal(t, "Valid", statusWord(t, n, s, first), "and known again, as a new one")

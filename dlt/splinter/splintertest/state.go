@@ -35,7 +35,7 @@ func (v *node) serveStateAt(w http.ResponseWriter, r *http.Request, s *service) 
 		}
 		for name, n := range values {
 			if Address(name) == r.PathValue("address") {
-				return jsonAnswer(http.StatusOK, numbersOf(encodeValue(n)))
+				return jsonAnswer(http.StatusOK, byteNumbers(encodeValue(n)))
 			}
 		}
 		return errorAnswer(http.StatusNotFound, "Address not set")
@@ -49,7 +49,7 @@ func (v *node) serveStateEntries(w http.ResponseWriter, r *http.Request, s *serv
 		out := []any{}
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			if a := Address(name); strings.HasPrefix(a, prefix) {
-				out = append(out, map[string]any{"address": a, "value": numbersOf(encodeValue(values[name]))})
+				out = append(out, map[string]any{"address": a, "value": byteNumbers(encodeValue(values[name]))})
 			}
 		}
 		return jsonAnswer(http.StatusOK, out)

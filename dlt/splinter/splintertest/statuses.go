@@ -29,7 +29,7 @@ func (v *node) serveStatuses(w http.ResponseWriter, r *http.Request, s *service)
 		}
 		set[batch.ID(id)] = struct{}{}
 	}
-	f := v.admit(OpStatuses, s, named)
+	f := v.drawFault(OpStatuses, s, named)
 	if f.Delay > 0 && !v.delay(r, f.Delay) {
 		panic(http.ErrAbortHandler)
 	}
@@ -58,15 +58,15 @@ func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Du
 	if !v.waitForLocks(s) {
 		return answer{}, false
 	}
-	life, first := v.life, v.readHistory(s, set)
-	if wait == 0 || first.final() {
+	life, first := v.processEnd, v.readHistory(s, set)
+	if wait == 0 || first.areFinal() {
 		defer v.mu.Unlock()
 		return first.answer(s), true
 	}
 	v.mu.Unlock()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	err := v.await(context.Background(), timer.C, func() bool { return isClosed(life) || v.readHistory(s, set).final() })
+	err := v.await(context.Background(), timer.C, func() bool { return isClosed(life) || v.readHistory(s, set).areFinal() })
 	if err != nil {
 		return answer{}, false
 	}
@@ -75,11 +75,11 @@ func (v *node) statusesAfter(s *service, set map[batch.ID]struct{}, wait time.Du
 	if isClosed(life) {
 		return answer{}, false
 	}
-	if v.o.Before0613 && !last.final() {
+	if v.options.Before0613 && !last.areFinal() {
 		return errorAnswer(http.StatusRequestTimeout, "Failed to get batch statuses before timeout: timeout"), true
 	}
 	for i := range last {
-		if !last[i].final() {
+		if !last[i].isFinal() {
 			last[i] = first[slices.IndexFunc(first, func(k batchInfo) bool { return k.id == last[i].id })]
 		}
 	}
@@ -95,22 +95,22 @@ func (v *node) parseWait(there bool, text string) (time.Duration, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64)
 	switch {
 	case err != nil:
-		return v.o.DefaultWait, true
+		return v.options.DefaultWait, true
 	case n > math.MaxInt64/2: // the duration would overflow
 		return 0, false
 	}
 	return time.Duration(min(n, uint64(math.MaxInt64/time.Second))) * time.Second, true
 }
 
-func (v *node) admit(op Operation, s *service, ids []batch.ID) Fault {
+func (v *node) drawFault(op Operation, s *service, ids []batch.ID) Fault {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var first batch.ID
 	if len(ids) > 0 {
 		first = ids[0]
 	}
-	v.tries[op][first]++
-	return v.o.Faults.drawRequest(RequestPoint{Operation: op, Service: s.name(), Batches: slices.Clone(ids), Try: v.tries[op][first]})
+	v.triesByOperation[op][first]++
+	return v.options.Faults.drawRequest(RequestPoint{Operation: op, Service: s.name(), Batches: slices.Clone(ids), Try: v.triesByOperation[op][first]})
 }
 
 // batchInfo is the answer about one batch.
@@ -119,12 +119,12 @@ type batchInfo struct {
 	batchRecord
 }
 
-func (i batchInfo) final() bool { return i.word == wordInvalid || i.word == wordCommitted }
+func (i batchInfo) isFinal() bool { return i.word == wordInvalid || i.word == wordCommitted }
 
 type batchInfos []batchInfo
 
-func (l batchInfos) final() bool {
-	return !slices.ContainsFunc(l, func(i batchInfo) bool { return !i.final() })
+func (l batchInfos) areFinal() bool {
+	return !slices.ContainsFunc(l, func(i batchInfo) bool { return !i.isFinal() })
 }
 
 // readHistory reads the history. The caller holds the lock.
@@ -149,7 +149,7 @@ func (l batchInfos) answer(s *service) answer {
 			v.note(Entry{Kind: StatusAnswered, Service: s.name(), Batches: []batch.ID{i.id}, Word: i.word})
 		}
 		status := map[string]any{"statusType": i.word}
-		if !v.o.Before0613 || (i.word != wordUnknown && i.word != wordPending) {
+		if !v.options.Before0613 || (i.word != wordUnknown && i.word != wordPending) {
 			status["message"] = i.messages()
 		}
 		out = append(out, map[string]any{

@@ -31,7 +31,7 @@ type stream struct {
 
 	stopping chan struct{} // closed when the service stops
 	once     sync.Once
-	queued   chan struct{} // has room for one value, which means that events is not empty
+	wakeUp   chan struct{} // has room for one value, which means that events is not empty
 	eventsMu sync.Mutex
 	events   [][]byte // published and not written yet
 }
@@ -102,7 +102,7 @@ func (s *stream) add(events ...[]byte) {
 	s.events = append(s.events, events...)
 	s.eventsMu.Unlock()
 	select {
-	case s.queued <- struct{}{}:
+	case s.wakeUp <- struct{}{}:
 	default:
 	}
 }
@@ -132,7 +132,7 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 		v.send(w, r, errorAnswer(http.StatusBadRequest, "last_seen_event must not be empty"), Fault{})
 		return
 	}
-	if f := v.admit(OpEvents, s, nil); f != (Fault{}) {
+	if f := v.drawFault(OpEvents, s, nil); f != (Fault{}) {
 		if f.Delay > 0 && !v.delay(r, f.Delay) {
 			panic(http.ErrAbortHandler)
 		}
@@ -145,12 +145,12 @@ func (v *node) subscribe(w http.ResponseWriter, r *http.Request, s *service) {
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}
-	x, history := &stream{queued: make(chan struct{}, 1), stopping: make(chan struct{})}, &replayCursor{after: after, hasBound: bounded}
+	x, history := &stream{wakeUp: make(chan struct{}, 1), stopping: make(chan struct{})}, &replayCursor{afterID: after, hasBound: bounded}
 	if !v.waitForLocks(s) {
 		done()
 		panic(http.ErrAbortHandler)
 	}
-	history.load(s.receipts)
+	history.loadPage(s.receipts)
 	v.mu.Unlock()
 	done()
 	key := r.Header.Get("Sec-WebSocket-Key")
@@ -197,20 +197,20 @@ func (v *node) serve(s *service, x *stream, r *bufio.Reader, history *replayCurs
 	}) {
 		return
 	}
-	tick := time.NewTicker(v.o.PingInterval)
+	tick := time.NewTicker(v.options.PingInterval)
 	defer tick.Stop()
 	for err == nil {
 		select {
-		case <-x.queued:
+		case <-x.wakeUp:
 			err = x.flush()
 		case <-tick.C:
 			err = x.write(framePing, nil)
 		case <-v.closed:
-			err = errGone
+			err = errClosed
 		case <-x.stopping:
-			err = errGone
+			err = errClosed
 		case <-left:
-			err = errGone
+			err = errClosed
 		}
 	}
 	if isClosed(v.closed) || isClosed(x.stopping) {

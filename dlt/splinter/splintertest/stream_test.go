@@ -26,15 +26,15 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-func dial(t testing.TB, n *splintertest.Network, s batch.ServiceID, query string, o *websocket.DialOptions) *websocket.Conn {
+func dialStream(t testing.TB, n *splintertest.Network, s batch.ServiceID, query string, o *websocket.DialOptions) *websocket.Conn {
 	t.Helper()
-	c, _, err := websocket.Dial(t.Context(), path(n, s)+"/ws/subscribe"+query, o)
+	c, _, err := websocket.Dial(t.Context(), serviceURL(n, s)+"/ws/subscribe"+query, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.CloseNow() })
 	return c
 }
 
-func read(t testing.TB, c *websocket.Conn) []byte {
+func readMessage(t testing.TB, c *websocket.Conn) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -43,14 +43,14 @@ func read(t testing.TB, c *websocket.Conn) []byte {
 	return text
 }
 
-// event returns the id of the next event.
-func event(t testing.TB, c *websocket.Conn) string {
+// readEventID returns the id of the next event.
+func readEventID(t testing.TB, c *websocket.Conn) string {
 	t.Helper()
 	var e struct {
 		ID      string `json:"id"`
 		Changes []any  `json:"state_changes"`
 	}
-	require.NoError(t, json.Unmarshal(read(t, c), &e))
+	require.NoError(t, json.Unmarshal(readMessage(t, c), &e))
 	return e.ID
 }
 
@@ -69,22 +69,22 @@ func txIDs(t testing.TB, b batch.Batch) (ids []string) {
 func TestSubscribe(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
-	old := build(t, tx(splintertest.Inc("x", 1)), tx(splintertest.Inc("x", 1)))
-	accepted(t, n, s, old)
-	becomes(t, n, s, old, "Committed")
+	old := buildBatch(t, newTransaction(splintertest.Inc("x", 1)), newTransaction(splintertest.Inc("x", 1)))
+	postAccepted(t, n, s, old)
+	waitForStatus(t, n, s, old, "Committed")
 	pings := make(chan []byte, 1)
-	c := dial(t, n, s, "", &websocket.DialOptions{OnPingReceived: func(_ context.Context, p []byte) bool {
+	c := dialStream(t, n, s, "", &websocket.DialOptions{OnPingReceived: func(_ context.Context, p []byte) bool {
 		pings <- bytes.Clone(p)
 		return true
 	}})
 	for _, id := range txIDs(t, old) {
-		assert.Equal(t, id, event(t, c))
+		assert.Equal(t, id, readEventID(t, c))
 	}
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte("anything")))
 	skip := func() string { // reads the receipts that the replay repeats
-		text := string(read(t, c))
+		text := string(readMessage(t, c))
 		for strings.Contains(text, "state_changes") {
-			text = string(read(t, c))
+			text = string(readMessage(t, c))
 		}
 		return text
 	}
@@ -92,15 +92,15 @@ func TestSubscribe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	pinged := make(chan error, 1)
 	go func() { pinged <- c.Ping(ctx) }()
-	bad, good := build(t, tx(splintertest.Invalid("x"))), inc(t)
-	accepted(t, n, s, bad, good)
-	assert.Equal(t, txIDs(t, good)[0], event(t, c), "never of what is invalid")
-	b := inc(t)
+	bad, good := buildBatch(t, newTransaction(splintertest.Invalid("x"))), incBatch(t)
+	postAccepted(t, n, s, bad, good)
+	assert.Equal(t, txIDs(t, good)[0], readEventID(t, c), "never of what is invalid")
+	b := incBatch(t)
 	go func() { // pings are answered only while the connection is read
 		assert.NotEmpty(t, <-pings, "a ping is answered by a ping")
-		_ = post(t, n, n.Service(1), b)
+		_ = postBatches(t, n, n.Service(1), b)
 	}()
-	assert.Equal(t, txIDs(t, b)[0], event(t, c), "whoever sent it")
+	assert.Equal(t, txIDs(t, b)[0], readEventID(t, c), "whoever sent it")
 	cancel()
 	<-pinged
 	n.CutStreams(0)
@@ -108,16 +108,16 @@ func TestSubscribe(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// replayed returns the events that a subscriber gets from the history. The echo of a text marks
+// replayedIDs returns the events that a subscriber gets from the history. The echo of a text marks
 // their end, because the node reads the subscriber's messages only after the history.
-func replayed(t *testing.T, n *splintertest.Network, s batch.ServiceID, query string) (out []string) {
+func replayedIDs(t *testing.T, n *splintertest.Network, s batch.ServiceID, query string) (out []string) {
 	t.Helper()
 	const end = "the end"
-	c := dial(t, n, s, query, nil)
+	c := dialStream(t, n, s, query, nil)
 	defer func() { _ = c.CloseNow() }()
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte(end)))
 	for {
-		text := read(t, c)
+		text := readMessage(t, c)
 		if string(text) == end {
 			return out
 		}
@@ -137,14 +137,14 @@ func TestReplay(t *testing.T) {
 	s := n.Service(0)
 	var txs []sawtooth.Transaction
 	for range 150 {
-		txs = append(txs, tx(splintertest.Inc("x", 1)))
+		txs = append(txs, newTransaction(splintertest.Inc("x", 1)))
 	}
 	for i := range 3 {
-		b := build(t, txs[50*i:50*i+50]...)
-		accepted(t, n, s, b)
-		becomes(t, n, s, b, "Committed")
+		b := buildBatch(t, txs[50*i:50*i+50]...)
+		postAccepted(t, n, s, b)
+		waitForStatus(t, n, s, b, "Committed")
 	}
-	becomes(t, n, n.Service(1), build(t, txs[100:]...), "Committed")
+	waitForStatus(t, n, n.Service(1), buildBatch(t, txs[100:]...), "Committed")
 	all := n.Transactions(s)
 	require.Len(t, all, 150)
 	expected := func(after string) (out []string) {
@@ -159,20 +159,20 @@ func TestReplay(t *testing.T) {
 	}
 	sorted := slices.Sorted(slices.Values(all))
 	for range 2 {
-		full := replayed(t, n, s, "")
+		full := replayedIDs(t, n, s, "")
 		assert.Equal(t, expected(""), full)
 		assert.Equal(t, all[:64], full[:64])
 		assert.False(t, slices.Contains(full[64:], sorted[0]), "the least is in the first page or nowhere")
 		for _, from := range []string{all[0], all[63], all[149], sorted[0], sorted[140], sorted[149], "0", "f", strings.Repeat("8", 128)} {
-			assert.Equal(t, expected(from), replayed(t, n, s, "?last_seen_event="+from), "after %.12s", from)
+			assert.Equal(t, expected(from), replayedIDs(t, n, s, "?last_seen_event="+from), "after %.12s", from)
 		}
-		assert.Greater(t, len(replayed(t, n, s, "?last_seen_event="+sorted[140])), 8, "a short one comes again in part")
+		assert.Greater(t, len(replayedIDs(t, n, s, "?last_seen_event="+sorted[140])), 8, "a short one comes again in part")
 		n.Restart(0)
 	}
-	assert.Equal(t, expected(""), replayed(t, n, n.Service(1), ""), "as the peer has it")
-	r := do(t, "GET", path(n, s)+"/ws/subscribe?last_seen_event=%20", nil)
+	assert.Equal(t, expected(""), replayedIDs(t, n, n.Service(1), ""), "as the peer has it")
+	r := sendRequest(t, "GET", serviceURL(n, s)+"/ws/subscribe?last_seen_event=%20", nil)
 	assert.Equal(t, 400, r.status)
-	assert.Equal(t, "last_seen_event must not be empty", r.doc(t)["message"])
+	assert.Equal(t, "last_seen_event must not be empty", r.decode(t)["message"])
 }
 
 // An event between the first page and the registration is lost, unless its id is greater than the
@@ -180,18 +180,18 @@ func TestReplay(t *testing.T) {
 func TestSubscribeGap(t *testing.T) {
 	for name, had := range map[string]bool{"with a history": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
-			o := measured(2)
+			o := optionsOfRealNodes(2)
 			o.SubscribeGap, o.PingInterval = time.Minute, time.Hour
-			virtual(t, o, func(t *testing.T, n *splintertest.Network) {
+			runInVirtualTime(t, o, func(t *testing.T, n *splintertest.Network) {
 				s := n.Service(0)
 				if had {
-					send(t, n, s, inc(t))
+					postInProcess(t, n, s, incBatch(t))
 					time.Sleep(2 * time.Second)
 				}
-				got := subscribe(t, n, s)
+				got := startSubscriber(t, n, s)
 				time.Sleep(time.Second)
 				for range 8 {
-					send(t, n, s, inc(t))
+					postInProcess(t, n, s, incBatch(t))
 				}
 				time.Sleep(2 * time.Minute)
 				all, want := n.Transactions(s), []string(nil)
@@ -207,7 +207,7 @@ func TestSubscribeGap(t *testing.T) {
 					}
 				}
 				assert.Equal(t, want, got())
-				send(t, n, s, inc(t))
+				postInProcess(t, n, s, incBatch(t))
 				time.Sleep(time.Minute)
 				assert.Equal(t, append(want, n.Transactions(s)[len(all)]), got(), "and then what is new")
 			})
@@ -215,15 +215,15 @@ func TestSubscribeGap(t *testing.T) {
 	}
 }
 
-// subscribe opens a stream without a socket. got returns the ids of its events so far.
-func subscribe(t *testing.T, n *splintertest.Network, s batch.ServiceID) (got func() []string) {
+// startSubscriber opens a stream without a socket. got returns the ids of its events so far.
+func startSubscriber(t *testing.T, n *splintertest.Network, s batch.ServiceID) (got func() []string) {
 	t.Helper()
 	near, far := net.Pipe()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path0(s)+"/ws/subscribe", nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, servicePath(s)+"/ws/subscribe", nil)
 	r.Header.Set("Upgrade", "websocket")
 	r.Header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
 	var running sync.WaitGroup
-	running.Go(func() { n.Handler(n.NodeOf(s)).ServeHTTP(&hijacked{httptest.NewRecorder(), far}, r) })
+	running.Go(func() { n.Handler(n.NodeOf(s)).ServeHTTP(&hijackableRecorder{httptest.NewRecorder(), far}, r) })
 	var lock sync.Mutex
 	var ids []string
 	running.Go(func() {
@@ -255,32 +255,32 @@ func subscribe(t *testing.T, n *splintertest.Network, s batch.ServiceID) (got fu
 	return func() []string { lock.Lock(); defer lock.Unlock(); return slices.Clone(ids) }
 }
 
-// hijacked is a response writer whose connection is a pipe.
-type hijacked struct {
+// hijackableRecorder is a response writer whose connection is a pipe.
+type hijackableRecorder struct {
 	*httptest.ResponseRecorder
 	conn net.Conn
 }
 
-func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (h *hijackableRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriter(h.conn)), nil
 }
 
 // A node that is shut down sends a close frame; one that is killed sends none.
-func TestGoodbye(t *testing.T) {
+func TestStreamsEndWithACloseFrame(t *testing.T) {
 	n := splintertest.Start(t, nil)
 	s := n.Service(0)
-	c := dial(t, n, s, "", nil)
+	c := dialStream(t, n, s, "", nil)
 	require.Eventually(t, func() bool { return n.Streams(0) == 1 }, 30*time.Second, time.Millisecond)
 	n.Shutdown(0)
 	_, _, err := c.Read(t.Context())
 	assert.Equal(t, websocket.StatusGoingAway, websocket.CloseStatus(err), "%v", err)
 	require.NoError(t, n.Start(0))
-	c = dial(t, n, s, "", nil)
+	c = dialStream(t, n, s, "", nil)
 	n.Kill(0)
 	_, _, err = c.Read(t.Context())
 	assert.Equal(t, websocket.StatusCode(-1), websocket.CloseStatus(err), "%v", err)
 	require.NoError(t, n.Start(0))
-	accepted(t, n, s, inc(t))
+	postAccepted(t, n, s, incBatch(t))
 }
 
 // A node closes a connection without requests after KeepAliveTimeout, which is 5 s on real nodes.
@@ -303,30 +303,30 @@ func TestIdleConnections(t *testing.T) {
 func TestStallOverSockets(t *testing.T) {
 	n := splintertest.Start(t, &splintertest.Options{UnservedHold: time.Hour})
 	sick, healthy := n.Service(0), n.Services()[2]
-	accepted(t, n, sick, build(t, tx(splintertest.Trap("x"))))
-	require.Eventually(t, func() bool { return len(kinds(n, splintertest.Stalled)) == 1 }, 30*time.Second, time.Millisecond)
+	postAccepted(t, n, sick, buildBatch(t, newTransaction(splintertest.Trap("x"))))
+	require.Eventually(t, func() bool { return len(entriesOfKind(n, splintertest.Stalled)) == 1 }, 30*time.Second, time.Millisecond)
 	say := func(s batch.ServiceID, method, rest string, body []byte) {
 		c, err := net.Dial("tcp", strings.TrimPrefix(n.URL(0), "http://")) //nolint:noctx // it is there
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		_, err = fmt.Fprintf(c, "%s %s%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, path0(s), rest, len(body), body)
+		_, err = fmt.Fprintf(c, "%s %s%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, servicePath(s), rest, len(body), body)
 		require.NoError(t, err)
 	}
 	say(sick, http.MethodGet, "/batch_statuses?ids=ab", nil)
-	require.Eventually(t, func() bool { return len(kinds(n, splintertest.Held)) == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(entriesOfKind(n, splintertest.Held)) == 1 }, 30*time.Second, time.Millisecond)
 	for range 6 {
-		say(healthy, http.MethodPost, "/batches", list(inc(t)))
+		say(healthy, http.MethodPost, "/batches", batchList(incBatch(t)))
 	}
-	require.Eventually(t, func() bool { return posts(n, healthy) == 6 && len(n.Executions(healthy)) == 3 }, 30*time.Second, time.Millisecond)
-	taken := slices.DeleteFunc(kinds(n, splintertest.Accepted), func(e splintertest.Entry) bool { return e.Service != healthy })
+	require.Eventually(t, func() bool { return postCount(n, healthy) == 6 && len(n.Executions(healthy)) == 3 }, 30*time.Second, time.Millisecond)
+	taken := slices.DeleteFunc(entriesOfKind(n, splintertest.Accepted), func(e splintertest.Entry) bool { return e.Service != healthy })
 	assert.Len(t, taken, 3)
 	n.Restart(0)
-	accepted(t, n, healthy, inc(t))
+	postAccepted(t, n, healthy, incBatch(t))
 }
 
-// posts returns how many POSTs a service got.
-func posts(n *splintertest.Network, s batch.ServiceID) (count int) {
-	for _, e := range kinds(n, splintertest.PostStart) {
+// postCount returns how many POSTs a service got.
+func postCount(n *splintertest.Network, s batch.ServiceID) (count int) {
+	for _, e := range entriesOfKind(n, splintertest.PostStart) {
 		if e.Service == s {
 			count++
 		}

@@ -62,16 +62,16 @@ func (v *node) submit(w http.ResponseWriter, r *http.Request, s *service) {
 func (v *node) startPost(s *service, ids []batch.ID) (request int, f Fault) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.posts++
+	v.postCount++
 	try := 0
 	for i, id := range ids {
-		v.tries[OpSubmit][id]++
+		v.triesByOperation[OpSubmit][id]++
 		if i == 0 {
-			try = v.tries[OpSubmit][id]
+			try = v.triesByOperation[OpSubmit][id]
 		}
 	}
-	v.note(Entry{Kind: PostStart, Service: s.name(), Batches: ids, Request: v.posts, Try: try})
-	return v.posts, v.o.Faults.drawRequest(RequestPoint{Operation: OpSubmit, Service: s.name(), Batches: ids, Try: try})
+	v.note(Entry{Kind: PostStart, Service: s.name(), Batches: ids, Request: v.postCount, Try: try})
+	return v.postCount, v.options.Faults.drawRequest(RequestPoint{Operation: OpSubmit, Service: s.name(), Batches: ids, Try: try})
 }
 
 func (v *node) endPost(s *service, ids []batch.ID, request, status int) {
@@ -88,15 +88,15 @@ func (v *node) acceptBatches(client context.Context, s *service, list []*submitt
 	if parseErr != nil {
 		return errorAnswer(http.StatusBadRequest, "Invalid body: not a valid list of batches")
 	}
-	verifyErr := verify(list)
+	verifyErr := verifyBatches(list)
 	if !v.waitForLocks(s) {
 		return answer{}
 	}
 	defer v.mu.Unlock()
 	switch {
-	case !v.up:
+	case !v.isUp:
 		return answer{}
-	case s.refusing:
+	case s.isRefusing:
 		return answer{status: http.StatusTooManyRequests}
 	case errors.Is(verifyErr, errNoBatches):
 		return errorAnswer(http.StatusBadRequest, "No valid batches provided")

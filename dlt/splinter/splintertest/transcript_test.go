@@ -23,110 +23,110 @@ import (
 	"github.com/dltbatch/dltbatch/internal/transcript"
 )
 
-// passed is the entries of notHeld whose lines the scenarios have reached. The scenarios run one
-// by one.
-var passed = map[string]bool{}
+// passedFiles is the entries of uncomparedNotes whose lines the scenarios have reached. The
+// scenarios run one by one.
+var passedFiles = map[string]bool{}
 
-const admin = "Bearer Cylinder:<jwt of the admin key>"
+const adminAuthorization = "Bearer Cylinder:<jwt of the admin key>"
 
-// player goes through a record of real nodes, and makes equivalent requests. Each line is compared
-// by the scenario, or is in notHeld with the reason.
-type player struct {
+// transcriptReplay goes through a record of real nodes, and makes equivalent requests. Each line
+// is compared by the scenario, or is in uncomparedNotes with the reason.
+type transcriptReplay struct {
 	*testing.T
-	n       *splintertest.Network
-	file    string
-	entries []transcript.Entry
-	held    int
-	begun   time.Time // the start of the scenario, in virtual time
-	first   time.Time // the first time in the record
+	network       *splintertest.Network
+	file          string
+	entries       []transcript.Entry
+	comparedCount int
+	begunAt       time.Time // the start of the scenario, in virtual time
+	firstTime     time.Time // the first time in the record
 
-	watched struct {
+	watchedBatch struct {
 		service batch.ServiceID
 		id      batch.ID
 	}
 }
 
-// play runs a scenario on a record, in virtual time, at the record's pace.
-func play(t *testing.T, file string, o *splintertest.Options, scenario func(p *player)) {
+// runTranscript runs a scenario on a record, in virtual time, at the record's pace.
+func runTranscript(t *testing.T, file string, o *splintertest.Options, scenario func(p *transcriptReplay)) {
 	t.Helper()
 	t.Run(file, func(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join("testdata", "transcripts", file))
 		require.NoError(t, err)
 		entries, err := transcript.Parse(string(text))
 		require.NoError(t, err)
-		o.Authorize = func(header string, _ splintertest.Operation) bool { return header == admin }
-		virtual(t, o, func(t *testing.T, n *splintertest.Network) {
-			p := &player{T: t, n: n, file: file, entries: entries, begun: time.Now()}
+		o.Authorize = func(header string, _ splintertest.Operation) bool { return header == adminAuthorization }
+		runInVirtualTime(t, o, func(t *testing.T, n *splintertest.Network) {
+			p := &transcriptReplay{T: t, network: n, file: file, entries: entries, begunAt: time.Now()}
 			scenario(p)
-			if e, more := p.peek(); more {
+			if e, more := p.peekEntry(); more {
 				t.Errorf("line %d and what follows is not held: %v", e.Line, e)
 			}
-			t.Logf("%d lines held", p.held)
+			t.Logf("%d lines held", p.comparedCount)
 		})
 	})
 }
 
-// peek returns the next entry that is to be compared.
-func (p *player) peek() (transcript.Entry, bool) {
+// peekEntry returns the next entry that is to be compared.
+func (p *transcriptReplay) peekEntry() (transcript.Entry, bool) {
 	for len(p.entries) > 0 {
 		e := p.entries[0]
-		why, not := notHeld[fmt.Sprintf("%s:%d", p.file, e.Line)]
-		scene := e.Exchange == nil && e.Seen == nil && slices.ContainsFunc(scenery, func(s string) bool { return strings.HasPrefix(e.Note, s) })
+		why, not := uncomparedNotes[fmt.Sprintf("%s:%d", p.file, e.Line)]
+		scene := e.Exchange == nil && e.Seen == nil && slices.ContainsFunc(scenarioNotes, func(s string) bool { return strings.HasPrefix(e.Note, s) })
 		if !not && !scene {
 			return e, true
 		}
 		if not {
 			p.Logf("line %d is not held: %s", e.Line, why)
-			passed[fmt.Sprintf("%s:%d", p.file, e.Line)] = true
+			passedFiles[fmt.Sprintf("%s:%d", p.file, e.Line)] = true
 		}
 		p.entries = p.entries[1:]
 	}
 	return transcript.Entry{}, false
 }
 
-func (p *player) next() transcript.Entry {
+func (p *transcriptReplay) nextEntry() transcript.Entry {
 	p.Helper()
-	e, more := p.peek()
+	e, more := p.peekEntry()
 	require.True(p, more, "the record is at its end")
 	p.entries = p.entries[1:]
-	p.held++
+	p.comparedCount++
 	return e
 }
 
-// note returns the next remark, which must begin with prefix.
-func (p *player) note(prefix string) string {
+// nextNote returns the next remark, which must begin with prefix.
+func (p *transcriptReplay) nextNote(prefix string) string {
 	p.Helper()
-	e := p.next()
+	e := p.nextEntry()
 	require.True(p, strings.HasPrefix(e.Note, prefix), "line %d: %q", e.Line, e.Note)
 	return e.Note
 }
 
-// exchange returns the next exchange, at its time in the record.
-func (p *player) exchange(label string) (*transcript.Exchange, int) {
+// nextExchange returns the next exchange, at its time in the record.
+func (p *transcriptReplay) nextExchange(label string) (*transcript.Exchange, int) {
 	p.Helper()
-	e := p.next()
+	e := p.nextEntry()
 	require.NotNil(p, e.Exchange, "line %d: %v", e.Line, e)
 	require.True(p, strings.HasPrefix(e.Exchange.Label, label), "line %d is about %q, not %q", e.Line, e.Exchange.Label, label)
 	return e.Exchange, e.Line
 }
 
 // keepPace sleeps until the time of an exchange in the record, which has whole seconds.
-func (p *player) keepPace(x *transcript.Exchange) {
+func (p *transcriptReplay) keepPace(x *transcript.Exchange) {
 	at, err := http.ParseTime(x.Answer.Header.Get("Date"))
 	if err != nil {
 		return
 	}
-	if p.first.IsZero() {
-		p.first, p.begun = at, time.Now()
+	if p.firstTime.IsZero() {
+		p.firstTime, p.begunAt = at, time.Now()
 	}
-	if wait := at.Sub(p.first) - time.Since(p.begun); wait > time.Second {
+	if wait := at.Sub(p.firstTime) - time.Since(p.begunAt); wait > time.Second {
 		time.Sleep(wait)
 	}
 }
 
 // call makes a request like that of the record, and compares the answers. It first waits as long
 // as the record's request took, if that was less than a second.
-func (p *player) call(x *transcript.Exchange, line int, target string, body []byte) transcript.Answer {
+func (p *transcriptReplay) call(x *transcript.Exchange, line int, target string, body []byte) transcript.Answer {
 	p.Helper()
 	begun := time.Now()
 	r := httptest.NewRequestWithContext(p.Context(), x.Request.Method, target, bytes.NewReader(body))
@@ -142,7 +142,7 @@ func (p *player) call(x *transcript.Exchange, line int, target string, body []by
 	s := strings.Split(target, "/")
 	node := 0
 	if len(s) > 3 {
-		node = max(0, p.n.NodeOf(batch.ServiceID(s[2]+"::"+s[3])))
+		node = max(0, p.network.NodeOf(batch.ServiceID(s[2]+"::"+s[3])))
 	}
 	if x.Failure != "" { // the recorded client gave up
 		ctx, cancel := context.WithTimeout(p.Context(), x.Answer.After)
@@ -150,7 +150,7 @@ func (p *player) call(x *transcript.Exchange, line int, target string, body []by
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			p.n.Handler(node).ServeHTTP(w, r.WithContext(ctx))
+			p.network.Handler(node).ServeHTTP(w, r.WithContext(ctx))
 		}()
 		select {
 		case <-done:
@@ -162,14 +162,14 @@ func (p *player) call(x *transcript.Exchange, line int, target string, body []by
 	if x.Answer.After < time.Second {
 		time.Sleep(x.Answer.After)
 	}
-	p.n.Handler(node).ServeHTTP(w, r)
+	p.network.Handler(node).ServeHTTP(w, r)
 	assert.InDelta(p, x.Answer.After.Seconds(), time.Since(begun).Seconds(), 1.5, "line %d took", line)
 	got, err := transcript.Read(w.Result())
 	require.NoError(p, err)
 	record := x.Answer
-	record.Body = ordered(record.Body)
+	record.Body = withSortedStatuses(record.Body)
 	sorted := got
-	sorted.Body = ordered(got.Body)
+	sorted.Body = withSortedStatuses(got.Body)
 	c := transcript.Comparer{Free: []string{"secs_since_epoch", "nanos_since_epoch"}}
 	for _, d := range c.Differences(record, sorted) {
 		p.Errorf("%s:%d (%s): %s", p.file, line, x.Label, d)
@@ -180,8 +180,8 @@ func (p *player) call(x *transcript.Exchange, line int, target string, body []by
 	return got
 }
 
-// ordered sorts an array of statuses, which may come in any order.
-func ordered(body string) string {
+// withSortedStatuses sorts an array of statuses, which may come in any order.
+func withSortedStatuses(body string) string {
 	var list []struct {
 		ID     string          `json:"id"`
 		Status json.RawMessage `json:"status"`
@@ -204,29 +204,29 @@ func ordered(body string) string {
 	return string(out)
 }
 
-// post makes a POST of batches to the service in the record's target.
-func (p *player) post(label string, bs ...batch.Batch) transcript.Answer {
+// postBatches makes a POST of batches to the service in the record's target.
+func (p *transcriptReplay) postBatches(label string, bs ...batch.Batch) transcript.Answer {
 	p.Helper()
-	x, line := p.exchange(label)
+	x, line := p.nextExchange(label)
 	p.keepPace(x)
-	p.watch(serviceOf(x), bs...)
-	return p.call(x, line, x.Request.Target, list(bs...))
+	p.watchStatuses(serviceOf(x), bs...)
+	return p.call(x, line, x.Request.Target, batchList(bs...))
 }
 
-// body makes a POST of any body to the service in the record's target.
-func (p *player) body(label string, body []byte) transcript.Answer {
+// postBody makes a POST of any body to the service in the record's target.
+func (p *transcriptReplay) postBody(label string, postBody []byte) transcript.Answer {
 	p.Helper()
-	x, line := p.exchange(label)
+	x, line := p.nextExchange(label)
 	if x.Request.Size >= 0 && x.Request.Size < 100 && !strings.Contains(label, "list") && !strings.Contains(label, "undecodable") {
-		require.Len(p, body, x.Request.Size, "line %d", line)
+		require.Len(p, postBody, x.Request.Size, "line %d", line)
 	}
-	return p.call(x, line, x.Request.Target, body)
+	return p.call(x, line, x.Request.Target, postBody)
 }
 
-// get makes a GET. With batches it asks for their statuses.
-func (p *player) get(label string, bs ...batch.Batch) transcript.Answer {
+// getStatuses makes a GET. With batches it asks for their statuses.
+func (p *transcriptReplay) getStatuses(label string, bs ...batch.Batch) transcript.Answer {
 	p.Helper()
-	x, line := p.exchange(label)
+	x, line := p.nextExchange(label)
 	p.keepPace(x)
 	return p.call(x, line, targetOf(x, bs), nil)
 }
@@ -248,28 +248,28 @@ func serviceOf(x *transcript.Exchange) batch.ServiceID {
 	return batch.ServiceID(s[2] + "::" + s[3])
 }
 
-func (p *player) watch(s batch.ServiceID, bs ...batch.Batch) {
+func (p *transcriptReplay) watchStatuses(s batch.ServiceID, bs ...batch.Batch) {
 	if len(bs) > 0 {
-		p.watched.service, p.watched.id = s, bs[len(bs)-1].ID
+		p.watchedBatch.service, p.watchedBatch.id = s, bs[len(bs)-1].ID
 	}
 }
 
-// seen compares the statuses that the record saw of the last batch: the batch must go through the
-// same statuses, in the same order, to the same end. It does not compare the times.
-func (p *player) seen() {
+// compareStatusesSeen compares the statuses that the record saw of the last batch: the batch must
+// go through the same statuses, in the same order, to the same end. It does not compare the times.
+func (p *transcriptReplay) compareStatusesSeen() {
 	p.Helper()
 	var want []string
 	for {
-		e, more := p.peek()
+		e, more := p.peekEntry()
 		if !more || e.Seen == nil {
 			break
 		}
-		want = append(want, p.next().Seen.Status)
+		want = append(want, p.nextEntry().Seen.Status)
 	}
 	require.NotEmpty(p, want, "nobody watched")
 	var got []string
 	for range 200 {
-		if w := p.n.Status(p.watched.service, p.watched.id); len(got) == 0 || got[len(got)-1] != w {
+		if w := p.network.Status(p.watchedBatch.service, p.watchedBatch.id); len(got) == 0 || got[len(got)-1] != w {
 			got = append(got, w)
 		}
 		if got[len(got)-1] == want[len(want)-1] {

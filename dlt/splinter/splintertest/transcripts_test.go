@@ -21,22 +21,23 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// scenery is the beginnings of remarks that say nothing about the node: headings, dates, and
+// scenarioNotes is the beginnings of remarks that say nothing about the node: headings, dates, and
 // results of this library.
-var scenery = []string{
+var scenarioNotes = []string{
 	"2026-11-22T", "malformed bodies", "bad batches", "places", "authorization", "headers", "statuses", "big bodies",
 	"create registry", "append ", "names: ", "good, contract fails: our client's", "good, failing, good: our client's",
 	"failing, good: our client's", "45 posts of", "post ",
 }
 
-// notHeld is the lines of the records that are not compared with the simulator, and the reasons.
-var notHeld = map[string]string{
+// uncomparedNotes is the lines of the records that are not compared with the simulator, and the
+// reasons.
+var uncomparedNotes = map[string]string{
 	"08-poison-trap.txt:8": "the service had stalled before the record begins; with what is not said",
 	"18-stall.txt:16":      "the other node was down; nobody listens in virtual time",
 	"14-half.txt:12":       "the test of a start that the record's own tool made",
 }
 
-func options(version int, circuits ...string) *splintertest.Options {
+func optionsOfVersion(version int, circuits ...string) *splintertest.Options {
 	o := splintertest.RealTimes()
 	for _, id := range circuits {
 		o.Circuits = append(o.Circuits, splintertest.Circuit{ID: id, Version: version})
@@ -48,24 +49,24 @@ func options(version int, circuits ...string) *splintertest.Options {
 // and the body's keys, types and texts.
 func TestTranscripts(t *testing.T) {
 	tier.Plain(t)
-	play(t, "02-errors.txt", options(2, "aaaaa-bbbbb"), errorsOf)
-	play(t, "03-dup.txt", options(2, "aaaaa-bbbbb"), duplicates)
-	play(t, "03-idem.txt", options(2, "idem0-00001"), idempotent)
-	flooded := options(2, "flood-00001")
+	runTranscript(t, "02-errors.txt", optionsOfVersion(2, "aaaaa-bbbbb"), errorsScenario)
+	runTranscript(t, "03-dup.txt", optionsOfVersion(2, "aaaaa-bbbbb"), duplicatesScenario)
+	runTranscript(t, "03-idem.txt", optionsOfVersion(2, "idem0-00001"), idempotentPostsScenario)
+	flooded := optionsOfVersion(2, "flood-00001")
 	flooded.CommitInterval = 1200 * time.Millisecond // as slow as the recorded node
-	play(t, "05-flood.txt", flooded, flood)
+	runTranscript(t, "05-flood.txt", flooded, floodScenario)
 	empty := emptyBatch(t)
-	foreign := tx(splintertest.Set("x", 1))
+	foreign := newTransaction(splintertest.Set("x", 1))
 	foreign.FamilyName = "nobody"
-	play(t, "08-poison-empty.txt", options(2, "poiso-00002"), func(p *player) { poison(p, empty) })
-	play(t, "08-poison-family.txt", options(2, "poiso-00001"), func(p *player) { poison(p, build(t, foreign)) })
-	play(t, "08-poison-trap.txt", options(2, "pois2-10001"), trap)
-	play(t, "14-half.txt", options(2, "halfx-00001"), half)
-	play(t, "16-multi.txt", options(2, "work0-00001"), multi)
-	play(t, "17-late.txt", options(2, "pois2-10001", "pois1-10001"), late)
-	play(t, "18-stall.txt", options(2, "pois2-10001", "pois1-10001"), stalled)
-	for line := range notHeld {
-		assert.True(t, passed[line], "%s is no line, or is held", line)
+	runTranscript(t, "08-poison-empty.txt", optionsOfVersion(2, "poiso-00002"), func(p *transcriptReplay) { poisonScenario(p, empty) })
+	runTranscript(t, "08-poison-family.txt", optionsOfVersion(2, "poiso-00001"), func(p *transcriptReplay) { poisonScenario(p, buildBatch(t, foreign)) })
+	runTranscript(t, "08-poison-trap.txt", optionsOfVersion(2, "pois2-10001"), trapScenario)
+	runTranscript(t, "14-half.txt", optionsOfVersion(2, "halfx-00001"), halfInvalidBatchScenario)
+	runTranscript(t, "16-multi.txt", optionsOfVersion(2, "work0-00001"), severalTransactionsScenario)
+	runTranscript(t, "17-late.txt", optionsOfVersion(2, "pois2-10001", "pois1-10001"), lateBatchScenario)
+	runTranscript(t, "18-stall.txt", optionsOfVersion(2, "pois2-10001", "pois1-10001"), stallScenario)
+	for line := range uncomparedNotes {
+		assert.True(t, passedFiles[line], "%s is no line, or is held", line)
 	}
 }
 
@@ -81,11 +82,11 @@ func emptyBatch(t *testing.T) batch.Batch {
 	return batch.Batch{ID: batch.ID(id), Payload: protowire.AppendString(protowire.AppendTag(payload, 2, protowire.BytesType), id)}
 }
 
-func errorsOf(p *player) {
-	good, one := inc(p), inc(p)
+func errorsScenario(p *transcriptReplay) {
+	good, one := incBatch(p), incBatch(p)
 	raw := func(b batch.Batch, old, repl string) []byte {
 		require.Contains(p, string(b.Payload), old)
-		return list(batch.Batch{Payload: bytes.Replace(b.Payload, []byte(old), []byte(repl), 1)})
+		return batchList(batch.Batch{Payload: bytes.Replace(b.Payload, []byte(old), []byte(repl), 1)})
 	}
 	id, address := string(one.ID), splintertest.Address("x")
 	highS := func() string {
@@ -96,61 +97,61 @@ func errorsOf(p *player) {
 	key := "026a2c795a9776f75464aa3bda3534c3154a6e91b357b1181d3f515110f84b67c5"
 	unhex := func(s string) []byte { b, err := hex.DecodeString(s); require.NoError(p, err); return b }
 	// resigned returns a list whose batch is correctly signed, whatever mistakes it contains.
-	p.body("garbage text", []byte("not protobuf at all"))
-	p.body("garbage bytes", []byte{0xff, 0xff, 0xff})
-	p.body("truncated list", list(good)[:len(list(good))-7])
-	p.body("empty body", nil)
-	p.body("list of one empty batch", unhex("0a00"))
-	p.body("a bare Batch", good.Payload)
-	p.body("batch signature does not match", raw(one, id, strings.Repeat("1", 128)))
-	p.body("batch signature high-S", raw(one, id, highS))
-	p.body("batch id upper case", raw(one, id, strings.ToUpper(id)))
-	p.body("batch signature too short", raw(one, "\x12\x80\x01"+id, "\x12\x02"+id[:2]))
-	p.body("batch signature not hex", raw(one, id, "z"+id[1:]))
-	p.body("batch signer is no point", raw(one, key, "02"+strings.Repeat("0", 64)))
-	p.body("batch signer not hex", raw(one, key, "z"+key[1:]))
-	p.body("payload digest differs", raw(one, "inc x 1", "inc x 2"))
-	p.body("address not hex", raw(one, address, "z"+address[1:]))
-	p.body("address odd length", raw(one, "\x2a\x46"+address, "\x2a\x46"+address[:69]+" "))
-	p.body("transaction header undecodable", broken(p))
-	p.body("batch header undecodable", raw(one, "\x0a\x42"+key, "\x0a\xff"+key))
-	digest := inc(p)
+	p.postBody("garbage text", []byte("not protobuf at all"))
+	p.postBody("garbage bytes", []byte{0xff, 0xff, 0xff})
+	p.postBody("truncated list", batchList(good)[:len(batchList(good))-7])
+	p.postBody("empty body", nil)
+	p.postBody("list of one empty batch", unhex("0a00"))
+	p.postBody("a bare Batch", good.Payload)
+	p.postBody("batch signature does not match", raw(one, id, strings.Repeat("1", 128)))
+	p.postBody("batch signature high-S", raw(one, id, highS))
+	p.postBody("batch id upper case", raw(one, id, strings.ToUpper(id)))
+	p.postBody("batch signature too short", raw(one, "\x12\x80\x01"+id, "\x12\x02"+id[:2]))
+	p.postBody("batch signature not hex", raw(one, id, "z"+id[1:]))
+	p.postBody("batch signer is no point", raw(one, key, "02"+strings.Repeat("0", 64)))
+	p.postBody("batch signer not hex", raw(one, key, "z"+key[1:]))
+	p.postBody("payload digest differs", raw(one, "inc x 1", "inc x 2"))
+	p.postBody("address not hex", raw(one, address, "z"+address[1:]))
+	p.postBody("address odd length", raw(one, "\x2a\x46"+address, "\x2a\x46"+address[:69]+" "))
+	p.postBody("transaction header undecodable", brokenSignatureBody(p))
+	p.postBody("batch header undecodable", raw(one, "\x0a\x42"+key, "\x0a\xff"+key))
+	digest := incBatch(p)
 	digest.Payload = bytes.Replace(digest.Payload, []byte("inc x 1"), []byte("inc x 3"), 1)
-	p.body("list: good, bad digest, good", list(inc(p), digest, inc(p)))
-	p.get("status of the two good ones")
-	bad := inc(p)
+	p.postBody("list: good, bad digest, good", batchList(incBatch(p), digest, incBatch(p)))
+	p.getStatuses("status of the two good ones")
+	bad := incBatch(p)
 	bad.Payload = bytes.Replace(bad.Payload, []byte(address), []byte("z"+address[1:]), 1)
-	p.body("list: good, address not hex", list(inc(p), bad))
-	p.get("status of the good one")
+	p.postBody("list: good, address not hex", batchList(incBatch(p), bad))
+	p.getStatuses("status of the good one")
 
 	for _, label := range []string{"unknown service", "unknown circuit", "malformed circuit"} {
-		p.post(label, inc(p))
+		p.postBatches(label, incBatch(p))
 	}
 	for _, label := range []string{"unknown circuit, status", "unknown route under service", "unknown route", "GET batches"} {
-		p.get(label)
+		p.getStatuses(label)
 	}
-	p.body("POST batch_statuses", nil)
+	p.postBody("POST batch_statuses", nil)
 	for range 8 {
-		p.post("POST auth", inc(p))
-		p.get("GET auth")
+		p.postBatches("POST auth", incBatch(p))
+		p.getStatuses("GET auth")
 	}
-	p.get("unknown route with unknown key")
-	p.get("unknown route without auth")
+	p.getStatuses("unknown route with unknown key")
+	p.getStatuses("unknown route without auth")
 	for range 7 {
-		p.post("SplinterProtocolVersion", inc(p))
+		p.postBatches("SplinterProtocolVersion", incBatch(p))
 	}
-	p.get("GET SplinterProtocolVersion 2")
-	p.post("no Content-Type", inc(p))
-	p.post("Content-Type json", inc(p))
+	p.getStatuses("GET SplinterProtocolVersion 2")
+	p.postBatches("no Content-Type", incBatch(p))
+	p.postBatches("Content-Type json", incBatch(p))
 	for _, label := range []string{
 		"no ids", "ids empty", "id instead of ids", "duplicates", "%2C", "ids twice", "unknown, wait=2", "unknown, wait=false",
 		"unknown, wait=0", "unknown, wait=2^64-1",
 	} {
-		p.get(label)
+		p.getStatuses(label)
 	}
 	for range 7 { // the label ends with the number
-		x, line := p.exchange("")
-		count, err := strconv.Atoi(strings.Fields(p.note(""))[0])
+		x, line := p.nextExchange("")
+		count, err := strconv.Atoi(strings.Fields(p.nextNote(""))[0])
 		require.NoError(p, err)
 		var ids []batch.Batch
 		for range count {
@@ -159,23 +160,23 @@ func errorsOf(p *player) {
 		p.call(x, line, targetOf(x, ids), nil)
 	}
 	for _, size := range []int{1, 11, 40, 70} {
-		b := build(p, tx(splintertest.Invalid("x")))
-		x, line := p.exchange(fmt.Sprint(size, " MiB"))
+		b := buildBatch(p, newTransaction(splintertest.Invalid("x")))
+		x, line := p.nextExchange(fmt.Sprint(size, " MiB"))
 		p.keepPace(x)
-		p.watch(p.n.Service(0), b)
+		p.watchStatuses(p.network.Service(0), b)
 		// An unknown field makes the list as long as the record's.
-		padding := protowire.AppendBytes(protowire.AppendTag(list(b), 15, protowire.BytesType), make([]byte, size<<20))
+		padding := protowire.AppendBytes(protowire.AppendTag(batchList(b), 15, protowire.BytesType), make([]byte, size<<20))
 		p.call(x, line, x.Request.Target, padding)
-		p.seen()
+		p.compareStatusesSeen()
 	}
 }
 
-// broken returns a batch with a transaction whose header is no message.
-func broken(p *player) []byte {
-	b := inc(p)
+// brokenSignatureBody returns a batch with a transaction whose header is no message.
+func brokenSignatureBody(p *transcriptReplay) []byte {
+	b := incBatch(p)
 	const field = "\x0a\x42" // the batcher's key in the transaction's header
 	at := bytes.LastIndex(b.Payload, []byte(field))
 	out := bytes.Clone(b.Payload)
 	out[at+1] = 0xff
-	return list(batch.Batch{Payload: out})
+	return batchList(batch.Batch{Payload: out})
 }

@@ -19,47 +19,49 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/splinter/splintertest"
 )
 
-// mute is a listener to which nobody connects, so that a network works in virtual time: the tests
-// call the handlers of its nodes.
-type mute struct {
+// silentListener is a listener to which nobody connects, so that a network works in virtual time:
+// the tests call the handlers of its nodes.
+type silentListener struct {
 	closed chan struct{}
 	once   sync.Once
 }
 
-func (m *mute) Accept() (net.Conn, error) { <-m.closed; return nil, net.ErrClosed }
-func (m *mute) Close() error              { m.once.Do(func() { close(m.closed) }); return nil }
-func (m *mute) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4zero, Port: 80} }
+func (m *silentListener) Accept() (net.Conn, error) { <-m.closed; return nil, net.ErrClosed }
+func (m *silentListener) Close() error              { m.once.Do(func() { close(m.closed) }); return nil }
+func (m *silentListener) Addr() net.Addr            { return &net.TCPAddr{IP: net.IPv4zero, Port: 80} }
 
-// virtual runs f in virtual time.
-func virtual(t *testing.T, o *splintertest.Options, f func(t *testing.T, n *splintertest.Network)) {
+// runInVirtualTime runs f in virtual time.
+func runInVirtualTime(t *testing.T, o *splintertest.Options, f func(t *testing.T, n *splintertest.Network)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		o.Listen = func(string) (net.Listener, error) { return &mute{closed: make(chan struct{})}, nil }
+		o.Listen = func(string) (net.Listener, error) { return &silentListener{closed: make(chan struct{})}, nil }
 		n := splintertest.Start(t, o)
 		f(t, n)
 	})
 }
 
-// measured returns the options of real nodes, with two circuits.
-func measured(version int) *splintertest.Options {
+// optionsOfRealNodes returns the options of real nodes, with two circuits.
+func optionsOfRealNodes(version int) *splintertest.Options {
 	o := splintertest.RealTimes()
 	o.Circuits = []splintertest.Circuit{{ID: "aaaaa-bbbbb", Version: version}, {ID: "ccccc-ddddd", Version: version}}
 	return o
 }
 
 func newRequest(t testing.TB, s batch.ServiceID, body []byte) *http.Request {
-	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, path0(s)+"/batches", bytes.NewReader(body))
+	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, servicePath(s)+"/batches", bytes.NewReader(body))
 }
 
-func path0(s batch.ServiceID) string { return "/scabbard/" + strings.Replace(string(s), "::", "/", 1) }
-
-// call makes a request to a service's node without a socket. It returns nil if the connection
-// ended.
-func call(ctx context.Context, n *splintertest.Network, s batch.ServiceID, method, rest string, body []byte) *response {
-	return serve(n, s, httptest.NewRequestWithContext(ctx, method, path0(s)+rest, bytes.NewReader(body)))
+func servicePath(s batch.ServiceID) string {
+	return "/scabbard/" + strings.Replace(string(s), "::", "/", 1)
 }
 
-func serve(n *splintertest.Network, s batch.ServiceID, r *http.Request) (out *response) {
+// sendInProcess makes a request to a service's node without a socket. It returns nil if the
+// connection ended.
+func sendInProcess(ctx context.Context, n *splintertest.Network, s batch.ServiceID, method, rest string, body []byte) *response {
+	return serveInProcess(n, s, httptest.NewRequestWithContext(ctx, method, servicePath(s)+rest, bytes.NewReader(body)))
+}
+
+func serveInProcess(n *splintertest.Network, s batch.ServiceID, r *http.Request) (out *response) {
 	w := httptest.NewRecorder()
 	defer func() {
 		if recover() != nil { // the panic is http.ErrAbortHandler
@@ -70,9 +72,9 @@ func serve(n *splintertest.Network, s batch.ServiceID, r *http.Request) (out *re
 	return &response{status: w.Code, body: w.Body.String()}
 }
 
-func send(t *testing.T, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) {
+func postInProcess(t *testing.T, n *splintertest.Network, s batch.ServiceID, bs ...batch.Batch) {
 	t.Helper()
-	r := call(t.Context(), n, s, http.MethodPost, "/batches", list(bs...))
+	r := sendInProcess(t.Context(), n, s, http.MethodPost, "/batches", batchList(bs...))
 	require.NotNil(t, r)
 	require.Equal(t, http.StatusAccepted, r.status, r.body)
 }
@@ -80,7 +82,7 @@ func send(t *testing.T, n *splintertest.Network, s batch.ServiceID, bs ...batch.
 // statusWord asks for the status of a batch.
 func statusWord(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batch.Batch) string {
 	t.Helper()
-	r := call(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(b.ID), nil)
+	r := sendInProcess(t.Context(), n, s, http.MethodGet, "/batch_statuses?ids="+string(b.ID), nil)
 	require.NotNil(t, r)
 	var doc []struct {
 		Status struct {
@@ -91,22 +93,22 @@ func statusWord(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batc
 	return doc[0].Status.StatusType
 }
 
-func root(t *testing.T, n *splintertest.Network, s batch.ServiceID) string {
+func stateRoot(t *testing.T, n *splintertest.Network, s batch.ServiceID) string {
 	t.Helper()
-	r := call(t.Context(), n, s, http.MethodGet, "/state_root", nil)
+	r := sendInProcess(t.Context(), n, s, http.MethodGet, "/state_root", nil)
 	require.NotNil(t, r)
 	return r.body
 }
 
-// leave sends a POST whose client gives up after three seconds.
-func leave(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batch.Batch) (answered bool) {
+// postAndLeave sends a POST whose client gives up after three seconds.
+func postAndLeave(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batch.Batch) (answered bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		call(ctx, n, s, http.MethodPost, "/batches", list(b))
+		sendInProcess(ctx, n, s, http.MethodPost, "/batches", batchList(b))
 	}()
 	select {
 	case <-done:
@@ -116,7 +118,7 @@ func leave(t *testing.T, n *splintertest.Network, s batch.ServiceID, b batch.Bat
 	}
 }
 
-func kinds(n *splintertest.Network, k splintertest.Kind) (out []splintertest.Entry) {
+func entriesOfKind(n *splintertest.Network, k splintertest.Kind) (out []splintertest.Entry) {
 	for _, e := range n.Journal() {
 		if e.Kind == k {
 			out = append(out, e)

@@ -14,7 +14,7 @@ import (
 // Requests that clients send in the meantime are served when the worker is free, even if the
 // clients have left.
 type worker struct {
-	busy    bool
+	isBusy  bool
 	waiting []*waitingRequest
 }
 
@@ -42,8 +42,8 @@ func (v *node) assignWorker(ctx context.Context, _ net.Conn) context.Context {
 func (v *node) nextWorker() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.connections++
-	return v.connections % workersPerNode
+	v.connectionCount++
+	return v.connectionCount % workersPerNode
 }
 
 // waitForWorker waits until the worker of a request is free and returns the func that releases it.
@@ -54,13 +54,13 @@ func (v *node) waitForWorker(r *http.Request) (done func(), ok bool) {
 		i = v.nextWorker()
 	}
 	v.mu.Lock()
-	w, life, t := v.workers[i], v.life, &waitingRequest{}
-	v.requests++
-	t.order = simnode.Draw{Seed: v.o.Faults.seed(), Try: v.requests, Salt: "worker"}.Float("turn")
+	w, life, t := v.workers[i], v.processEnd, &waitingRequest{}
+	v.requestCount++
+	t.order = simnode.Draw{Seed: v.options.Faults.seed(), Try: v.requestCount, Salt: "worker"}.Float("turn")
 	w.waiting = append(w.waiting, t)
 	v.mu.Unlock()
 	err := v.await(context.Background(), nil, func() bool {
-		return isClosed(life) || (!w.busy && w.next() == t)
+		return isClosed(life) || (!w.isBusy && w.next() == t)
 	})
 	if err != nil {
 		return nil, false
@@ -69,7 +69,7 @@ func (v *node) waitForWorker(r *http.Request) (done func(), ok bool) {
 	if isClosed(life) {
 		return nil, false
 	}
-	w.busy = true
+	w.isBusy = true
 	for j, other := range w.waiting {
 		if other == t {
 			w.waiting = append(w.waiting[:j:j], w.waiting[j+1:]...)
@@ -79,7 +79,7 @@ func (v *node) waitForWorker(r *http.Request) (done func(), ok bool) {
 	return func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		w.busy = false
+		w.isBusy = false
 		if len(w.waiting) > 0 {
 			v.wake()
 		}
@@ -109,12 +109,12 @@ func isClosed(life <-chan struct{}) bool {
 // network's lock is held; it returns false if the node died or the network is closed.
 func (v *node) waitForLocks(s *service) bool {
 	v.mu.Lock()
-	life := v.life
-	if s.stalled {
+	life := v.processEnd
+	if s.isStalled {
 		v.note(Entry{Kind: Held, Service: s.name()})
 	}
 	v.mu.Unlock()
-	if v.await(context.Background(), nil, func() bool { return isClosed(life) || !s.stalled }) != nil {
+	if v.await(context.Background(), nil, func() bool { return isClosed(life) || !s.isStalled }) != nil {
 		return false
 	}
 	if isClosed(life) {
