@@ -8,8 +8,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// aheadReach is the number of later batches that one call of [Ahead] looks at.
-const aheadReach = 100
+// maxLaterBatches is the number of later batches that one call of [Ahead] looks at.
+const maxLaterBatches = 100
 
 // Ahead looks for a batch that has gone ahead of key. It returns the id of the first batch for
 // which is returns true, among the next hundred behind key in its lane; "" if there is none. is
@@ -24,7 +24,7 @@ func Ahead(ctx context.Context, s interface {
 	if err != nil {
 		return "", fmt.Errorf("batches ahead of %s: %w", key, err)
 	}
-	next, _, err := s.List(ctx, ListQuery{Service: &key.Service, Limit: aheadReach, After: CursorAfter(rec.CreatedAt, string(key.ID))})
+	next, _, err := s.List(ctx, ListQuery{Service: &key.Service, Limit: maxLaterBatches, After: CursorAfter(rec.CreatedAt, string(key.ID))})
 	if err != nil {
 		return "", fmt.Errorf("batches ahead of %s: %w", key, err)
 	}

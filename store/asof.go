@@ -31,28 +31,28 @@ func (r Row) AsOf(now time.Time) Row {
 		return r
 	}
 	ahead := r.latestPastTime().Sub(now)
-	posting := r.State == batch.Submitting && !r.endRecorded()
+	posting := r.State == batch.Submitting && !r.isEndRecorded()
 	if r.NotBefore.After(now) { // also under a live claim, since a claim does not change NotBefore
 		r.NotBefore = now
 	}
 	if r.State.Claimable() {
-		r.NextCheck = notAfter(r.NextCheck, now)
+		r.NextCheck = timeUpTo(r.NextCheck, now)
 	}
-	if begun := r.claimBegan(); posting && begun.After(now) {
+	if begun := r.claimStart(); posting && begun.After(now) {
 		r.ClaimExpires = r.ClaimExpires.Add(-begun.Sub(now))
 		r.NextCheck = r.ClaimExpires
 	}
-	r.AskedAt, r.MovedAt, r.LastPost = notAfter(r.AskedAt, now), notAfter(r.MovedAt, now), notAfter(r.LastPost, now)
+	r.AskedAt, r.MovedAt, r.LastPost = timeUpTo(r.AskedAt, now), timeUpTo(r.MovedAt, now), timeUpTo(r.LastPost, now)
 	switch {
 	case r.State == batch.Submitting && !posting:
 		r.ClaimExpires = r.LastPost
-	case posting && r.endRecorded(): // the claim's end is not recorded, and must not look recorded
+	case posting && r.isEndRecorded(): // the claim's end is not recorded, and must not look recorded
 		r.LastPost = r.LastPost.Add(-time.Microsecond)
 	}
 	if r.DoubtAttempt == 0 {
 		return r
 	}
-	forEver := r.harmlessForEver()
+	forEver := r.isHarmlessForEver()
 	if r.DoubtSince.After(now) {
 		r.DoubtSince = longAgo()
 	} else {
@@ -72,10 +72,10 @@ const ClockSlack = 5 * time.Second
 // changes the row.
 func (r Row) Ahead(now time.Time) bool { return r.latestPastTime().Sub(now) > ClockSlack }
 
-// claimAhead reports whether the row has a live claim that lasts for longer than a claim that
+// isClaimAhead reports whether the row has a live claim that lasts for longer than a claim that
 // begins now.
-func (r Row) claimAhead(now time.Time) bool {
-	return r.Live(now) && r.claimBegan().Sub(now) > ClockSlack
+func (r Row) isClaimAhead(now time.Time) bool {
+	return r.Live(now) && r.claimStart().Sub(now) > ClockSlack
 }
 
 // latestPastTime returns the latest of the row's times that have passed by their meaning.
@@ -86,13 +86,13 @@ func (r Row) latestPastTime() time.Time {
 			latest = t
 		}
 	}
-	if r.State == batch.Submitting && !r.endRecorded() {
-		if t := r.claimBegan(); t.After(latest) {
+	if r.State == batch.Submitting && !r.isEndRecorded() {
+		if t := r.claimStart(); t.After(latest) {
 			latest = t
 		}
 	}
 	if r.State.Claimable() {
-		if t := r.waitsSince(); t.After(latest) {
+		if t := r.waitStart(); t.After(latest) {
 			latest = t
 		}
 	}
@@ -102,8 +102,8 @@ func (r Row) latestPastTime() time.Time {
 // unknownTTL bounds how long a claim lasts if the row does not know the claim's duration.
 const unknownTTL = time.Hour
 
-// claimBegan returns when the claim began, or an earlier time.
-func (r Row) claimBegan() time.Time {
+// claimStart returns when the claim began, or an earlier time.
+func (r Row) claimStart() time.Time {
 	if r.ClaimTTL <= 0 {
 		return r.ClaimExpires.Add(-unknownTTL)
 	}
@@ -111,10 +111,10 @@ func (r Row) claimBegan() time.Time {
 	return r.ClaimExpires.Add(-r.ClaimTTL).Truncate(time.Microsecond)
 }
 
-// waitsSince returns when a claimable row began to wait for its NotBefore. That is NextCheck after
+// waitStart returns when a claimable row began to wait for its NotBefore. That is NextCheck after
 // an attempt, and LastPost after a requeue. A NextCheck later than NotBefore was set by the claim
 // before the wait.
-func (r Row) waitsSince() time.Time {
+func (r Row) waitStart() time.Time {
 	if r.NextCheck.After(r.NotBefore) || r.NextCheck.Before(r.LastPost) {
 		return r.LastPost
 	}
@@ -125,17 +125,17 @@ func (r Row) waitsSince() time.Time {
 // "no time".
 func longAgo() time.Time { return time.UnixMicro(1).UTC() }
 
-// notAfter returns t, or now if t is later than now.
-func notAfter(t, now time.Time) time.Time {
+// timeUpTo returns t, or now if t is later than now.
+func timeUpTo(t, now time.Time) time.Time {
 	if t.After(now) {
 		return now
 	}
 	return t
 }
 
-// harmlessForEver reports whether there are attempts in doubt whose bytes may be sent again for
+// isHarmlessForEver reports whether there are attempts in doubt whose bytes may be sent again for
 // ever.
-func (r Row) harmlessForEver() bool {
+func (r Row) isHarmlessForEver() bool {
 	const atLeast = 100 * 365 * 24 * time.Hour // dlt.Forever, as far as a time can be in the future
 	return r.DoubtAttempt != 0 && r.ResendUntil.Sub(r.DoubtSince) > atLeast
 }

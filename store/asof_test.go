@@ -15,7 +15,7 @@ import (
 // only after a step, and a resend that is harmless for a limited time is not harmless after a step
 // that the row shows.
 func TestAsOf(t *testing.T) {
-	const ttl = 45 * time.Second
+	const claimTTL = 45 * time.Second
 	steps := []time.Duration{time.Second, 3 * time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour}
 	windows := []time.Duration{0, time.Hour, 24 * time.Hour, 290 * 365 * 24 * time.Hour}
 	posted := []Finding{Accepted, Doubtful, Failed, Unposted}
@@ -33,17 +33,17 @@ func TestAsOf(t *testing.T) {
 			require.False(t, is.Ahead(now), "seed %d: still ahead: %+v", seed, is)
 			require.Equal(t, is, is.AsOf(now), "seed %d: once more", seed)
 			require.True(t, stepped || !row.Ahead(now), "seed %d: without a step", seed)
-			require.False(t, is.Live(now) && is.ClaimExpires.Sub(now) > ttl+ClockSlack, "seed %d: a claim lasts too long: %+v", seed, is)
+			require.False(t, is.Live(now) && is.ClaimExpires.Sub(now) > claimTTL+ClockSlack, "seed %d: a claim lasts too long: %+v", seed, is)
 			require.False(t, is.State.Claimable() && is.NotBefore.Sub(now) > time.Hour+ClockSlack, "seed %d: it waits too long: %+v", seed, is)
 			if is.DoubtAttempt != 0 && (forEver || row.Ahead(now)) {
-				require.Equal(t, forEver, is.Resendable(now, ttl, rule), "seed %d: harmless: %+v", seed, is)
+				require.Equal(t, forEver, is.Resendable(now, claimTTL, rule), "seed %d: harmless: %+v", seed, is)
 			}
 			o := Outcome{Version: row.Version, Check: time.Second, Delay: time.Duration(r.Int64N(int64(time.Hour))), Settle: time.Minute}
 			switch waiting := (LaneRow{Row: is}); {
-			case waiting.pastResend(now, ttl, rule):
+			case waiting.pastResend(now, claimTTL, rule):
 				row = is.backToMonitor(now)
-			case is.ready(now):
-				row = is.Claim(now, ttl, rule)
+			case is.isReady(now):
+				row = is.Claim(now, claimTTL, rule)
 			case row.Live(now):
 				o.By, o.Finding, o.Back = batch.BySubmitter, posted[r.IntN(len(posted))], batch.Queued
 				row, _ = row.Apply(o, now)

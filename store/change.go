@@ -16,14 +16,14 @@ import (
 // error.
 func Twins(batches []batch.Batch) ([]bool, error) {
 	twins := make([]bool, len(batches))
-	first := map[changeKey]int{}
+	first := map[dataChangeKey]int{}
 	some := false
 	for i := range batches {
 		b := &batches[i]
 		if b.DataChangeID == "" {
 			continue
 		}
-		k := changeKey{b.Service, b.DataChangeID}
+		k := dataChangeKey{b.Service, b.DataChangeID}
 		at, twice := first[k]
 		switch {
 		case !twice:
@@ -53,9 +53,9 @@ func Twins(batches []batch.Batch) ([]bool, error) {
 	return twins, nil
 }
 
-type changeKey struct {
-	service batch.ServiceID
-	change  string
+type dataChangeKey struct {
+	service      batch.ServiceID
+	dataChangeID string
 }
 
 // ChangeConflict returns the [batch.ErrConflict] of a batch whose DataChangeID belongs to another

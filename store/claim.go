@@ -70,7 +70,7 @@ func (q ClaimQuery) budget(s batch.ServiceID, own batch.Budget) batch.Budget {
 	return own
 }
 
-func (q ClaimQuery) numbered(s batch.ServiceID) bool { return q.Numbered != nil && q.Numbered(s) }
+func (q ClaimQuery) isNumbered(s batch.ServiceID) bool { return q.Numbered != nil && q.Numbered(s) }
 
 // Claimed is the result of a Claim. Together with an error it is the claims that may have been
 // made.

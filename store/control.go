@@ -60,7 +60,7 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 	if c.Scope = s.Scope; s.Action != batch.ActionPause && s.Seen != c.Version {
 		return c, batch.Act{}, false, &batch.MovedOnError{Seen: s.Seen, Control: c}
 	}
-	act = batch.Act{Action: s.Action, By: fitBy(s.By), At: now, Scope: s.Scope}
+	act = batch.Act{Action: s.Action, By: withStorableReason(s.By), At: now, Scope: s.Scope}
 	next = c
 	switch s.Action {
 	case batch.ActionPause:
@@ -89,8 +89,8 @@ func (s Steering) Apply(c batch.Control, now time.Time) (next batch.Control, act
 // a second time after a row was lost.
 func raisedVersion(c batch.Control, now time.Time) int64 { return max(c.Version+1, now.UnixMicro()) }
 
-// fitBy returns by with a reason that every database can store.
-func fitBy(by batch.By) batch.By {
+// withStorableReason returns by with a reason that every database can store.
+func withStorableReason(by batch.By) batch.By {
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
 	return by
 }
@@ -99,7 +99,7 @@ func fitBy(by batch.By) batch.By {
 // from was to next. asked has the action and its author.
 func BatchAct(asked batch.Act, key batch.Key, was, next Row, now time.Time) batch.Act {
 	return batch.Act{
-		Action: asked.Action, By: fitBy(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
+		Action: asked.Action, By: withStorableReason(asked.By), At: now, Scope: batch.Only(key.Service), Batch: key.ID,
 		From: was.State, To: next.State,
 	}
 }

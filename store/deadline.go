@@ -50,8 +50,8 @@ func DeadlineOf(still, unseen, after time.Duration) Deadline {
 	return DeadlineReached
 }
 
-// putOff puts the deadline off by the rule of [LookGap].
-func (r Row) putOff(now time.Time, after time.Duration) Row {
+// withDeadlinePutOff puts the deadline off by the rule of [LookGap].
+func (r Row) withDeadlinePutOff(now time.Time, after time.Duration) Row {
 	if r.MovedAt.After(now) {
 		r.MovedAt = now
 	} else if least := now.Add(min(after, LookGap) - after); r.MovedAt.Before(least) {
@@ -73,7 +73,7 @@ func (r Row) withWaitPutOff(now time.Time, after time.Duration) Row {
 		}
 	}
 	if DeadlineOf(now.Sub(r.MovedAt), now.Sub(looked), after) == DeadlinePutOff {
-		return r.putOff(now, after)
+		return r.withDeadlinePutOff(now, after)
 	}
 	return r
 }

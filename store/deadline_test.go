@@ -15,8 +15,8 @@ import (
 func TestDeadlineOf(t *testing.T) {
 	const gap = store.LookGap
 	for name, c := range map[string]struct {
-		still, unseen, after time.Duration
-		want                 store.Deadline
+		sinceMoved, sinceLooked, after time.Duration
+		want                           store.Deadline
 	}{
 		"young":                     {time.Hour, 0, time.Hour, store.DeadlineNotReached},
 		"late":                      {time.Hour + 1, 0, time.Hour, store.DeadlineReached},
@@ -29,7 +29,7 @@ func TestDeadlineOf(t *testing.T) {
 		"the clock stepped back":                     {-gap - 1, 0, time.Hour, store.DeadlinePutOff},
 		"the clock stepped back, and nobody is ever": {-gap - 1, 0, 0, store.DeadlineNotReached},
 	} {
-		assert.Equal(t, c.want, store.DeadlineOf(c.still, c.unseen, c.after), name)
+		assert.Equal(t, c.want, store.DeadlineOf(c.sinceMoved, c.sinceLooked, c.after), name)
 	}
 }
 
@@ -41,12 +41,12 @@ const stuckAfter = time.Hour
 // begin the count anew.
 func TestALoopOfAttemptsCallsOnce(t *testing.T) {
 	kinds := map[string]func(r store.Row) []store.Outcome{
-		"busy":        func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindBusy)} },
-		"unavailable": func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindUnavailable)} },
+		"busy":        func(r store.Row) []store.Outcome { return []store.Outcome{failedOutcome(r, batch.KindBusy)} },
+		"unavailable": func(r store.Row) []store.Outcome { return []store.Outcome{failedOutcome(r, batch.KindUnavailable)} },
 		"refused this client": func(r store.Row) []store.Outcome {
-			return []store.Outcome{failed(r, batch.KindMisconfigured)}
+			return []store.Outcome{failedOutcome(r, batch.KindMisconfigured)}
 		},
-		"not yet":              func(r store.Row) []store.Outcome { return []store.Outcome{failed(r, batch.KindNotYet)} },
+		"not yet":              func(r store.Row) []store.Outcome { return []store.Outcome{failedOutcome(r, batch.KindNotYet)} },
 		"in doubt, no trace":   func(r store.Row) []store.Outcome { return outcomes(r, store.Doubtful, store.NoTrace) },
 		"in doubt, proved":     func(r store.Row) []store.Outcome { return outcomes(r, store.Doubtful, store.NotCommitted) },
 		"in doubt, void":       func(r store.Row) []store.Outcome { return outcomes(r, store.Doubtful, store.IsVoid) },
@@ -61,11 +61,11 @@ func TestALoopOfAttemptsCallsOnce(t *testing.T) {
 	}
 	for name, loop := range kinds {
 		t.Run(name, func(t *testing.T) {
-			now, row := start, store.NewRow()
+			now, row := testStart, store.NewRow()
 			var calls []time.Duration
 			ever := store.Resend{HarmlessFor: 1000 * time.Hour}
-			for now.Sub(start) < 5*time.Hour {
-				row = row.Waited(now, stuckAfter).Claim(now, ttl, ever)
+			for now.Sub(testStart) < 5*time.Hour {
+				row = row.WithWaitPutOff(now, stuckAfter).Claim(now, ttl, ever)
 				for i, o := range loop(row) {
 					now = now.Add(time.Second)
 					o.Version, o.StuckAfter, o.Settle = row.Version, stuckAfter, time.Minute
@@ -75,7 +75,7 @@ func TestALoopOfAttemptsCallsOnce(t *testing.T) {
 					next, a := row.Apply(o, now)
 					require.Equal(t, store.Written, a.Result, "%s: %v", o.Finding, a.Err)
 					if row = next; a.Stuck {
-						calls = append(calls, now.Sub(start))
+						calls = append(calls, now.Sub(testStart))
 						assert.NotEmpty(t, row.Decision)
 					}
 				}
@@ -90,8 +90,8 @@ func TestALoopOfAttemptsCallsOnce(t *testing.T) {
 	}
 }
 
-func failed(r store.Row, kind batch.ErrorKind) store.Outcome {
-	o := submitted(r, store.Failed)
+func failedOutcome(r store.Row, kind batch.ErrorKind) store.Outcome {
+	o := submitterOutcome(r, store.Failed)
 	o.Error = &batch.SubmissionError{Kind: kind}
 	return o
 }
@@ -99,9 +99,9 @@ func failed(r store.Row, kind batch.ErrorKind) store.Outcome {
 // outcomes returns the submitter's finding about an attempt, and the findings of the monitor after
 // it.
 func outcomes(r store.Row, submitter store.Finding, monitor ...store.Finding) []store.Outcome {
-	all := []store.Outcome{submitted(r, submitter)}
+	all := []store.Outcome{submitterOutcome(r, submitter)}
 	for _, f := range monitor {
-		all = append(all, monitored(r, f))
+		all = append(all, monitorOutcome(r, f))
 	}
 	return all
 }
@@ -110,34 +110,34 @@ func outcomes(r store.Row, submitter store.Finding, monitor ...store.Finding) []
 // which nobody could claim leaves ten minutes.
 func TestWhatBeginsTheDeadlineAnew(t *testing.T) {
 	ever := store.Resend{HarmlessFor: 1000 * time.Hour}
-	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
+	at := func(m int) time.Time { return testStart.Add(time.Duration(m) * time.Minute) }
 	late := func(r store.Row, o store.Outcome, m int) bool {
 		o.Version, o.StuckAfter = r.Version, stuckAfter
 		_, a := r.Apply(o, at(m))
 		require.Equal(t, store.Written, a.Result)
 		return a.Stuck
 	}
-	r := store.NewRow().Claim(start, ttl, ever)
-	r = must(t, r, failed(r, batch.KindUnavailable), at(0))
+	r := store.NewRow().Claim(testStart, ttl, ever)
+	r = mustApply(t, r, failedOutcome(r, batch.KindUnavailable), at(0))
 	r = r.Claim(at(55), ttl, ever)
-	require.True(t, late(r, failed(r, batch.KindUnavailable), 61))
-	accepted := must(t, r, submitted(r, store.Accepted), at(56))
-	assert.False(t, late(accepted, monitored(accepted, store.NoTrace), 116), "since its first acceptance")
-	assert.True(t, late(accepted, monitored(accepted, store.NoTrace), 117))
-	again := must(t, accepted, monitored(accepted, store.NoTrace), at(57)).Claim(at(100), ttl, ever)
-	again = must(t, again, submitted(again, store.Accepted), at(101))
-	assert.True(t, late(again, monitored(again, store.NoTrace), 117), "a second acceptance is no move")
+	require.True(t, late(r, failedOutcome(r, batch.KindUnavailable), 61))
+	accepted := mustApply(t, r, submitterOutcome(r, store.Accepted), at(56))
+	assert.False(t, late(accepted, monitorOutcome(accepted, store.NoTrace), 116), "since its first acceptance")
+	assert.True(t, late(accepted, monitorOutcome(accepted, store.NoTrace), 117))
+	again := mustApply(t, accepted, monitorOutcome(accepted, store.NoTrace), at(57)).Claim(at(100), ttl, ever)
+	again = mustApply(t, again, submitterOutcome(again, store.Accepted), at(101))
+	assert.True(t, late(again, monitorOutcome(again, store.NoTrace), 117), "a second acceptance is no move")
 
-	called := must(t, again, monitored(again, store.Undecidable), at(120))
+	called := mustApply(t, again, monitorOutcome(again, store.Undecidable), at(120))
 	decided, err := called.Decide(at(130), batch.NotExecutedSendAgain, "it is nowhere")
 	require.NoError(t, err)
 	assert.False(t, decided.Called())
 	decided = decided.Claim(at(200), ttl, ever)
-	decided = must(t, decided, failed(decided, batch.KindBusy), at(200)).Claim(at(205), ttl, ever)
-	assert.False(t, late(decided, failed(decided, batch.KindBusy), 260), "since the claim after the decision")
-	assert.True(t, late(decided, failed(decided, batch.KindBusy), 261))
+	decided = mustApply(t, decided, failedOutcome(decided, batch.KindBusy), at(200)).Claim(at(205), ttl, ever)
+	assert.False(t, late(decided, failedOutcome(decided, batch.KindBusy), 260), "since the claim after the decision")
+	assert.True(t, late(decided, failedOutcome(decided, batch.KindBusy), 261))
 
-	paused := must(t, r, failed(r, batch.KindUnavailable), at(56)).Waited(at(600), stuckAfter).Claim(at(600), ttl, ever)
-	assert.False(t, late(paused, failed(paused, batch.KindUnavailable), 610), "its lane was paused")
-	assert.True(t, late(paused, failed(paused, batch.KindUnavailable), 611))
+	paused := mustApply(t, r, failedOutcome(r, batch.KindUnavailable), at(56)).WithWaitPutOff(at(600), stuckAfter).Claim(at(600), ttl, ever)
+	assert.False(t, late(paused, failedOutcome(paused, batch.KindUnavailable), 610), "its lane was paused")
+	assert.True(t, late(paused, failedOutcome(paused, batch.KindUnavailable), 611))
 }

@@ -2,11 +2,13 @@ package store
 
 import "time"
 
-// Ready exports ready to the tests.
-func (r Row) Ready(now time.Time) bool { return r.ready(now) }
+// IsReady exports ready to the tests.
+func (r Row) IsReady(now time.Time) bool { return r.isReady(now) }
 
 // BackToMonitor exports backToMonitor to the tests.
 func (r Row) BackToMonitor(now time.Time) Row { return r.backToMonitor(now) }
 
-// Waited exports withWaitPutOff to the tests.
-func (r Row) Waited(now time.Time, after time.Duration) Row { return r.withWaitPutOff(now, after) }
+// WithWaitPutOff exports withWaitPutOff to the tests.
+func (r Row) WithWaitPutOff(now time.Time, after time.Duration) Row {
+	return r.withWaitPutOff(now, after)
+}

@@ -121,7 +121,7 @@ func (h Hint) Text(limit int) string {
 		if len(text) <= limit {
 			return text
 		}
-		switch lanes, finals, orders := lanesLen(h.Lanes), 11*len(h.Finals), 11*len(h.OrderFinals); {
+		switch lanes, finals, orders := encodedLanesLen(h.Lanes), 11*len(h.Finals), 11*len(h.OrderFinals); {
 		case lanes+finals+orders == 0:
 			return ""
 		case lanes >= finals && lanes >= orders:
@@ -134,7 +134,7 @@ func (h Hint) Text(limit int) string {
 	}
 }
 
-func lanesLen(lanes []batch.ServiceID) (n int) {
+func encodedLanesLen(lanes []batch.ServiceID) (n int) {
 	for _, s := range lanes {
 		n += len(s) + 3
 	}

@@ -11,7 +11,7 @@ import (
 // InOrder returns the rows of a lane in the order in which a claim by q shows them to the
 // strategy. rows are as in [PlanLane].
 func (q ClaimQuery) InOrder(service batch.ServiceID, rows []LaneRow) []LaneRow {
-	order := inOrder(rows, q.numbered(service), func([]LaneRow) int { return max(1, q.Window) })
+	order := inOrder(rows, q.isNumbered(service), func([]LaneRow) int { return max(1, q.Window) })
 	shown := make([]LaneRow, len(order))
 	for i, at := range order {
 		shown[i] = rows[at]

@@ -13,7 +13,7 @@ import (
 
 // And keeps only the common part of the spans of two reads of one stream.
 func TestStreamAnd(t *testing.T) {
-	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	at := func(s int) time.Time { return testStart.Add(time.Duration(s) * time.Second) }
 	span := func(since, until int) store.Stream { return store.Stream{Since: at(since), Until: at(until)} }
 	for name, c := range map[string]struct{ first, later, want store.Stream }{
 		"it went on":        {span(1, 5), span(1, 8), span(1, 5)},
@@ -30,45 +30,45 @@ func TestStreamAnd(t *testing.T) {
 }
 
 func TestStreamFound(t *testing.T) {
-	s := store.Stream{Since: start, Until: start.Add(time.Minute), Cursor: "c"}
-	assert.Equal(t, batch.StreamFound{Covered: true, Since: 2 * time.Minute, Until: time.Minute, Cursor: "c"}, s.Found(start.Add(2*time.Minute)))
-	assert.Equal(t, batch.StreamFound{Cursor: "c"}, s.Found(start.Add(59*time.Second)), "told until a time that is still to come")
+	s := store.Stream{Since: testStart, Until: testStart.Add(time.Minute), Cursor: "c"}
+	assert.Equal(t, batch.StreamFound{Covered: true, Since: 2 * time.Minute, Until: time.Minute, Cursor: "c"}, s.Found(testStart.Add(2*time.Minute)))
+	assert.Equal(t, batch.StreamFound{Cursor: "c"}, s.Found(testStart.Add(59*time.Second)), "told until a time that is still to come")
 }
 
 func TestStreamLease(t *testing.T) {
-	s, held := store.Stream{}.Lease(start, "a", time.Minute)
+	s, held := store.Stream{}.Lease(testStart, "a", time.Minute)
 	require.True(t, held)
-	require.Equal(t, store.Stream{Holder: "a", Epoch: 1, LeaseExpires: start.Add(time.Minute)}, s)
-	same, held := s.Lease(start.Add(time.Second), "b", time.Minute)
+	require.Equal(t, store.Stream{Holder: "a", Epoch: 1, LeaseExpires: testStart.Add(time.Minute)}, s)
+	same, held := s.Lease(testStart.Add(time.Second), "b", time.Minute)
 	assert.False(t, held)
 	assert.Equal(t, s, same)
-	over, held := s.Lease(start.Add(time.Minute), "b", time.Minute)
+	over, held := s.Lease(testStart.Add(time.Minute), "b", time.Minute)
 	assert.True(t, held, "a lease is over when its time is")
 	assert.Equal(t, int64(2), over.Epoch)
-	_, held = s.Append(start.Add(time.Minute), batch.StreamEntry{Epoch: 1})
+	_, held = s.Append(testStart.Add(time.Minute), batch.StreamEntry{Epoch: 1})
 	assert.False(t, held, "to the writer, too")
 }
 
 // A lease that was taken while the clock was ahead does not block the stream after the clock is
 // put right.
 func TestStreamLeaseAfterAStepBack(t *testing.T) {
-	ahead, held := store.Stream{}.Lease(start.Add(24*time.Hour), "dead", time.Minute)
+	ahead, held := store.Stream{}.Lease(testStart.Add(24*time.Hour), "dead", time.Minute)
 	require.True(t, held)
-	next, held := ahead.Lease(start, "alive", time.Minute)
+	next, held := ahead.Lease(testStart, "alive", time.Minute)
 	require.True(t, held)
-	assert.Equal(t, store.Stream{Holder: "alive", Epoch: 2, LeaseExpires: start.Add(time.Minute)}, next)
-	_, held = next.Append(start, batch.StreamEntry{Epoch: 1})
+	assert.Equal(t, store.Stream{Holder: "alive", Epoch: 2, LeaseExpires: testStart.Add(time.Minute)}, next)
+	_, held = next.Append(testStart, batch.StreamEntry{Epoch: 1})
 	assert.False(t, held, "the holder before may live, and writes no more")
-	again, held := ahead.Lease(start, "dead", time.Minute)
+	again, held := ahead.Lease(testStart, "dead", time.Minute)
 	assert.True(t, held)
 	assert.Equal(t, int64(2), again.Epoch, "another holder may have written in between")
 
-	s, _ := store.Stream{}.Lease(start, "a", 2*time.Minute)
-	_, held = s.Lease(start, "b", time.Minute)
+	s, _ := store.Stream{}.Lease(testStart, "a", 2*time.Minute)
+	_, held = s.Lease(testStart, "b", time.Minute)
 	assert.False(t, held, "processes may have different settings")
-	_, held = s.Lease(start, "b", 1<<62)
+	_, held = s.Lease(testStart, "b", 1<<62)
 	assert.False(t, held)
-	_, held = s.Lease(start.Add(-time.Microsecond), "b", time.Minute)
+	_, held = s.Lease(testStart.Add(-time.Microsecond), "b", time.Minute)
 	assert.True(t, held)
 }
 

@@ -52,10 +52,10 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			p.NextReady = wait
 		}
 	}
-	order := inOrder(rows, q.numbered(service), func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
+	order := inOrder(rows, q.isNumbered(service), func(attempted []LaneRow) int { return Wanted(service, attempted, now, q) })
 	lane := batch.Lane{Service: service, Batches: make([]batch.LaneBatch, len(order))}
 	for i, at := range order {
-		lane.Batches[i] = rows[at].asWaiting(now, q.numbered(service))
+		lane.Batches[i] = rows[at].asWaiting(now, q.isNumbered(service))
 	}
 	room := inFlightRoom(rows, q, service)
 	taken := make([]bool, len(order))
@@ -101,16 +101,16 @@ func PlanLane(service batch.ServiceID, rows []LaneRow, now time.Time, q ClaimQue
 			p.Runs = append(p.Runs, claimed)
 		}
 	}
-	if q.numbered(service) {
+	if q.isNumbered(service) {
 		for i := range p.Runs {
-			p.Runs[i].Prepared = preparedBeside(rows, p.Runs[i])
+			p.Runs[i].Prepared = preparedOutsideRun(rows, p.Runs[i])
 		}
 	}
 	return p
 }
 
-// preparedBeside returns the prepared bytes of a lane's batches that are not in a run.
-func preparedBeside(rows []LaneRow, run ClaimedRun) (all [][]byte) {
+// preparedOutsideRun returns the prepared bytes of a lane's batches that are not in a run.
+func preparedOutsideRun(rows []LaneRow, run ClaimedRun) (all [][]byte) {
 	for i := range rows {
 		r := &rows[i]
 		if len(r.Row.Prepared) > 0 && !slices.ContainsFunc(run.Batches, func(c Claim) bool { return c.Key == r.Key }) {
@@ -135,7 +135,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 		rule = q.Resend(service)
 	}
 	lane := batch.Lane{Service: service, Batches: make([]batch.LaneBatch, len(attempted))}
-	numbered := q.numbered(service)
+	numbered := q.isNumbered(service)
 	if numbered {
 		attempted = slices.SortedStableFunc(slices.Values(attempted), func(a, b LaneRow) int { return a.compareNumbers(&b) })
 	}
@@ -155,7 +155,7 @@ func Wanted(service batch.ServiceID, attempted []LaneRow, now time.Time, q Claim
 
 func (r *LaneRow) asWaiting(now time.Time, numbered bool) batch.LaneBatch {
 	return batch.LaneBatch{
-		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.ready(now), Failed: r.Row.lastAttemptFailed(),
+		ID: r.Key.ID, State: r.Row.State, Attempt: r.Row.Attempt, Ready: r.Row.isReady(now), Failed: r.Row.lastAttemptFailed(),
 		Numbered: numbered && len(r.Row.Prepared) > 0, Footprint: r.Footprint,
 	}
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func laneRow(id batch.ID, r store.Row) store.LaneRow {
+func newLaneRow(id batch.ID, r store.Row) store.LaneRow {
 	return store.LaneRow{
 		Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}, Row: int64(id[0])}, Row: r, Budget: batch.Budget{Attempts: 5},
 		Footprint: batch.Footprint{Writes: []string{string(id)}},
 	}
 }
 
-func answer(runs ...batch.Run) store.Choose { return func(batch.Lane) []batch.Run { return runs } }
+func chooseRuns(runs ...batch.Run) store.Choose { return func(batch.Lane) []batch.Run { return runs } }
 
 func laneQuery(rule store.Resend) store.ClaimQuery {
 	return store.ClaimQuery{TTL: ttl, Window: 9, Resend: func(batch.ServiceID) store.Resend { return rule }}
 }
 
-func planned(p store.Plan) (ids []string) {
+func plannedIDs(p store.Plan) (ids []string) {
 	for _, run := range p.Runs {
 		s := ""
 		for _, c := range run.Batches {
@@ -38,10 +38,10 @@ func planned(p store.Plan) (ids []string) {
 }
 
 func TestPlanLaneShowsTheLane(t *testing.T) {
-	rows := standings(t)
-	in := []store.LaneRow{laneRow("a", rows["pending"]), laneRow("b", rows["delayed"]), laneRow("c", rows["queued"])}
+	rows := rowsByStanding(t)
+	in := []store.LaneRow{newLaneRow("a", rows["pending"]), newLaneRow("b", rows["delayed"]), newLaneRow("c", rows["queued"])}
 	asked := 0
-	p := store.PlanLane("s", in, start.Add(time.Second), laneQuery(hour), 9, func(l batch.Lane) []batch.Run {
+	p := store.PlanLane("s", in, testStart.Add(time.Second), laneQuery(hourResend), 9, func(l batch.Lane) []batch.Run {
 		asked++
 		assert.Equal(t, batch.Lane{Service: "s", Batches: []batch.LaneBatch{
 			{ID: "a", State: batch.Pending, Attempt: 1, Footprint: batch.Footprint{Writes: []string{"a"}}},
@@ -57,7 +57,7 @@ func TestPlanLaneShowsTheLane(t *testing.T) {
 // TestPlanLaneShowsWhichFailed: a batch whose last attempt failed must not follow accepted
 // batches, unless the error shows that the ledger is up and cannot take the batch now.
 func TestPlanLaneShowsWhichFailed(t *testing.T) {
-	delayed := standings(t)["delayed"]
+	delayed := rowsByStanding(t)["delayed"]
 	for kind, want := range map[batch.ErrorKind]bool{
 		"": true, batch.KindUnavailable: true, batch.KindMisconfigured: true, "new": true,
 		batch.KindBusy: false, batch.KindNotYet: false, batch.KindFailed: false,
@@ -66,7 +66,7 @@ func TestPlanLaneShowsWhichFailed(t *testing.T) {
 		if kind != "" {
 			delayed.Error = &batch.SubmissionError{Kind: kind}
 		}
-		store.PlanLane("s", []store.LaneRow{laneRow("a", delayed)}, start, laneQuery(hour), 9, func(l batch.Lane) []batch.Run {
+		store.PlanLane("s", []store.LaneRow{newLaneRow("a", delayed)}, testStart, laneQuery(hourResend), 9, func(l batch.Lane) []batch.Run {
 			assert.Equal(t, want, l.Batches[0].Failed, "%q", kind)
 			return nil
 		})
@@ -74,11 +74,11 @@ func TestPlanLaneShowsWhichFailed(t *testing.T) {
 }
 
 func TestPlanLaneClaims(t *testing.T) {
-	rows := standings(t)
-	in := []store.LaneRow{laneRow("a", rows["unknown"]), laneRow("b", rows["queued"]), laneRow("c", rows["queued"])}
+	rows := rowsByStanding(t)
+	in := []store.LaneRow{newLaneRow("a", rows["unknown"]), newLaneRow("b", rows["queued"]), newLaneRow("c", rows["queued"])}
 	in[0].Row.Spent, in[0].Row.Failures = 2, 3
-	p := store.PlanLane("s", in, start, laneQuery(hour), 9, answer(batch.Run{0, 1}, batch.Run{}, batch.Run{2}))
-	assert.Equal(t, []string{"ab", "c"}, planned(p))
+	p := store.PlanLane("s", in, testStart, laneQuery(hourResend), 9, chooseRuns(batch.Run{0, 1}, batch.Run{}, batch.Run{2}))
+	assert.Equal(t, []string{"ab", "c"}, plannedIDs(p))
 	assert.Equal(t, 3, p.Claims)
 	assert.False(t, p.More)
 	assert.Equal(t, store.Claim{
@@ -89,7 +89,7 @@ func TestPlanLaneClaims(t *testing.T) {
 		Ref: in[1].Ref, Version: 2, From: batch.Queued, Attempt: 1, Budget: batch.Budget{Attempts: 5}, Was: &in[1].Row,
 	}, p.Runs[0].Batches[1])
 	require.Len(t, p.Changed, 3)
-	assert.Equal(t, store.NewRow().Claim(start, ttl, hour), p.Changed[1].Row)
+	assert.Equal(t, store.NewRow().Claim(testStart, ttl, hourResend), p.Changed[1].Row)
 }
 
 // Again is set for a batch that was posted and may have been taken. It is not set for a batch that
@@ -97,23 +97,23 @@ func TestPlanLaneClaims(t *testing.T) {
 func TestPlanLaneSaysWhatIsSentAgain(t *testing.T) {
 	row := store.Row{State: batch.Delayed, Version: 3, Attempt: 1}
 	sent, requeued := row, row
-	sent.LastPost = start.Add(-time.Minute)
+	sent.LastPost = testStart.Add(-time.Minute)
 	requeued.LastPost, requeued.Requeued = sent.LastPost, true
-	p := store.PlanLane("s", []store.LaneRow{laneRow("a", row), laneRow("b", sent), laneRow("c", requeued)}, start, laneQuery(hour), 9, answer(batch.Run{0, 1, 2}))
-	var again []bool
+	p := store.PlanLane("s", []store.LaneRow{newLaneRow("a", row), newLaneRow("b", sent), newLaneRow("c", requeued)}, testStart, laneQuery(hourResend), 9, chooseRuns(batch.Run{0, 1, 2}))
+	var sentAgain []bool
 	for _, c := range p.Runs[0].Batches {
-		again = append(again, c.Again)
+		sentAgain = append(sentAgain, c.Again)
 	}
-	assert.Equal(t, []bool{false, true, false}, again)
+	assert.Equal(t, []bool{false, true, false}, sentAgain)
 }
 
 func TestPlanLaneLimit(t *testing.T) {
 	q := store.NewRow()
 	for _, c := range []struct {
-		limit int
-		runs  []batch.Run
-		want  []string
-		more  bool
+		limit   int
+		runs    []batch.Run
+		want    []string
+		hasMore bool
 	}{
 		{4, []batch.Run{{0, 1, 2, 3}}, []string{"abcd"}, false},
 		{3, []batch.Run{{0, 1, 2, 3}}, []string{"abc"}, true},
@@ -122,10 +122,10 @@ func TestPlanLaneLimit(t *testing.T) {
 		{1, []batch.Run{{0, 1}, {2, 3}}, []string{"a"}, true},
 		{1, nil, nil, false},
 	} {
-		in := []store.LaneRow{laneRow("a", q), laneRow("b", q), laneRow("c", q), laneRow("d", q)}
-		p := store.PlanLane("s", in, start, laneQuery(hour), c.limit, answer(c.runs...))
-		assert.Equal(t, c.want, planned(p), "%+v", c)
-		assert.Equal(t, c.more, p.More, "%+v", c)
+		in := []store.LaneRow{newLaneRow("a", q), newLaneRow("b", q), newLaneRow("c", q), newLaneRow("d", q)}
+		p := store.PlanLane("s", in, testStart, laneQuery(hourResend), c.limit, chooseRuns(c.runs...))
+		assert.Equal(t, c.want, plannedIDs(p), "%+v", c)
+		assert.Equal(t, c.hasMore, p.More, "%+v", c)
 		assert.Len(t, p.Changed, p.Claims)
 	}
 }
@@ -135,9 +135,9 @@ func TestPlanLaneLimit(t *testing.T) {
 func TestClaimedAdd(t *testing.T) {
 	run := store.ClaimedRun{Service: "a"}
 	for name, c := range map[string]struct {
-		bytes int
-		plan  store.Plan
-		left  int
+		bytes     int
+		plan      store.Plan
+		limitLeft int
 	}{
 		"no bound of bytes": {0, store.Plan{Claims: 2, Bytes: 9}, 3},
 		"bytes are left":    {10, store.Plan{Claims: 2, Bytes: 9}, 3},
@@ -147,7 +147,7 @@ func TestClaimedAdd(t *testing.T) {
 	} {
 		var claimed store.Claimed
 		q := store.ClaimQuery{Bytes: c.bytes}
-		assert.Equal(t, c.left, claimed.Add("a", c.plan, &q, 5), name)
+		assert.Equal(t, c.limitLeft, claimed.Add("a", c.plan, &q, 5), name)
 		assert.Empty(t, claimed, name)
 	}
 	q := store.ClaimQuery{Bytes: 10}
@@ -168,18 +168,18 @@ func TestPlanLaneInFlight(t *testing.T) {
 	for _, s := range states { // four of these are under way
 		r := store.NewRow()
 		r.State, r.Attempt = s, 1
-		in = append(in, laneRow(batch.ID(s.String()), r))
+		in = append(in, newLaneRow(batch.ID(s.String()), r))
 	}
 	for _, id := range []string{"a", "b", "c", "d"} {
-		in = append(in, laneRow(batch.ID(id), store.NewRow()))
+		in = append(in, newLaneRow(batch.ID(id), store.NewRow()))
 	}
 	for i := range in {
-		in[i].Created = start.Add(time.Duration(i))
+		in[i].Created = testStart.Add(time.Duration(i))
 	}
 	for _, c := range []struct {
-		most, limit int
-		want        []string
-		more        bool
+		maxInFlight, limit int
+		want               []string
+		hasMore            bool
 	}{
 		{3, 9, nil, false},
 		{4, 9, nil, false},
@@ -191,14 +191,14 @@ func TestPlanLaneInFlight(t *testing.T) {
 		{0, 9, []string{"a", "bcd"}, false},
 		{-1, 9, []string{"a", "bcd"}, false},
 	} {
-		q := laneQuery(hour)
+		q := laneQuery(hourResend)
 		q.MaxInFlight = func(s batch.ServiceID) int {
 			assert.Equal(t, batch.ServiceID("s"), s)
-			return c.most
+			return c.maxInFlight
 		}
-		p := store.PlanLane("s", slices.Clone(in), start, q, c.limit, answer(batch.Run{6}, batch.Run{7, 8, 9}))
-		assert.Equal(t, c.want, planned(p), "%+v", c)
-		assert.Equal(t, c.more, p.More, "%+v", c)
+		p := store.PlanLane("s", slices.Clone(in), testStart, q, c.limit, chooseRuns(batch.Run{6}, batch.Run{7, 8, 9}))
+		assert.Equal(t, c.want, plannedIDs(p), "%+v", c)
+		assert.Equal(t, c.hasMore, p.More, "%+v", c)
 		assert.Len(t, p.Changed, p.Claims)
 	}
 }
@@ -206,12 +206,12 @@ func TestPlanLaneInFlight(t *testing.T) {
 // A batch that is not ready is not claimed, whatever the strategy picks, and neither are the
 // batches after it in its run.
 func TestPlanLaneBadAnswers(t *testing.T) {
-	for name, r := range standings(t) {
-		if r.Ready(start.Add(time.Second)) {
+	for name, r := range rowsByStanding(t) {
+		if r.IsReady(testStart.Add(time.Second)) {
 			continue
 		}
-		in := []store.LaneRow{laneRow("a", r), laneRow("b", store.NewRow())}
-		p := store.PlanLane("s", in, start.Add(time.Second), laneQuery(hour), 9, answer(batch.Run{0, 1}))
+		in := []store.LaneRow{newLaneRow("a", r), newLaneRow("b", store.NewRow())}
+		p := store.PlanLane("s", in, testStart.Add(time.Second), laneQuery(hourResend), 9, chooseRuns(batch.Run{0, 1}))
 		assert.Empty(t, p.Runs, name)
 		assert.Empty(t, p.Changed, name)
 	}
@@ -226,23 +226,23 @@ func TestPlanLaneBadAnswers(t *testing.T) {
 		{[]batch.Run{{0}, {0, 1}}, []string{"a"}},
 		{[]batch.Run{{0}, {0, 1}, {2}}, []string{"a", "c"}},
 	} {
-		in := []store.LaneRow{laneRow("a", q), laneRow("b", q), laneRow("c", q)}
-		assert.Equal(t, c.want, planned(store.PlanLane("s", in, start, laneQuery(hour), 9, answer(c.runs...))), "%v", c.runs)
+		in := []store.LaneRow{newLaneRow("a", q), newLaneRow("b", q), newLaneRow("c", q)}
+		assert.Equal(t, c.want, plannedIDs(store.PlanLane("s", in, testStart, laneQuery(hourResend), 9, chooseRuns(c.runs...))), "%v", c.runs)
 	}
 }
 
 // A claim returns a batch that may no longer be sent again to the monitor.
 func TestPlanLaneReturns(t *testing.T) {
-	r := standings(t)["unknown"]
-	last := r.ResendUntil.Add(-ttl - hour.LateArrival)
+	r := rowsByStanding(t)["unknown"]
+	last := r.ResendUntil.Add(-ttl - hourResend.LateArrival)
 	for _, late := range []bool{false, true} {
 		now := last
 		if late {
 			now = now.Add(1)
 		}
-		in := []store.LaneRow{laneRow("a", r), laneRow("b", store.NewRow())}
+		in := []store.LaneRow{newLaneRow("a", r), newLaneRow("b", store.NewRow())}
 		var ready bool
-		p := store.PlanLane("s", in, now, laneQuery(hour), 9, func(l batch.Lane) []batch.Run {
+		p := store.PlanLane("s", in, now, laneQuery(hourResend), 9, func(l batch.Lane) []batch.Run {
 			ready = l.Batches[0].Ready
 			return []batch.Run{{0}}
 		})
@@ -252,55 +252,55 @@ func TestPlanLaneReturns(t *testing.T) {
 			assert.Empty(t, p.Runs)
 			assert.Equal(t, r.BackToMonitor(now), p.Changed[0].Row)
 		} else {
-			assert.Equal(t, []string{"a"}, planned(p))
+			assert.Equal(t, []string{"a"}, plannedIDs(p))
 		}
 	}
-	delayed := standings(t)["delayed again"] // not ready: its NotBefore is in the future
-	p := store.PlanLane("s", []store.LaneRow{laneRow("a", delayed)}, start, laneQuery(store.Resend{}), 9, answer())
+	delayed := rowsByStanding(t)["delayed again"] // not ready: its NotBefore is in the future
+	p := store.PlanLane("s", []store.LaneRow{newLaneRow("a", delayed)}, testStart, laneQuery(store.Resend{}), 9, chooseRuns())
 	assert.Empty(t, p.Changed)
-	q := laneQuery(hour)
+	q := laneQuery(hourResend)
 	q.Resend = nil
-	in := []store.LaneRow{laneRow("a", store.NewRow())}
-	p = store.PlanLane("s", in, start, q, 9, answer(batch.Run{0}))
+	in := []store.LaneRow{newLaneRow("a", store.NewRow())}
+	p = store.PlanLane("s", in, testStart, q, 9, chooseRuns(batch.Run{0}))
 	require.Len(t, p.Changed, 1, "the first attempt needs no rule")
-	assert.Equal(t, start, p.Changed[0].Row.ResendUntil, "and nothing after it is harmless")
+	assert.Equal(t, testStart, p.Changed[0].Row.ResendUntil, "and nothing after it is harmless")
 }
 
 func TestPlanLaneNextReady(t *testing.T) {
-	rows := standings(t)
+	rows := rowsByStanding(t)
 	soon, later := rows["delayed"], rows["requeued"]
-	later.NotBefore = start.Add(time.Hour)
-	in := []store.LaneRow{laneRow("a", later), laneRow("b", soon), laneRow("c", rows["live"]), laneRow("d", rows["queued"])}
-	assert.Equal(t, time.Minute, store.PlanLane("s", in, start, laneQuery(hour), 9, answer()).NextReady)
-	assert.Equal(t, 59*time.Minute, store.PlanLane("s", in, start.Add(time.Minute), laneQuery(hour), 9, answer()).NextReady)
-	assert.Zero(t, store.PlanLane("s", in, start.Add(time.Hour), laneQuery(hour), 9, answer()).NextReady)
+	later.NotBefore = testStart.Add(time.Hour)
+	in := []store.LaneRow{newLaneRow("a", later), newLaneRow("b", soon), newLaneRow("c", rows["live"]), newLaneRow("d", rows["queued"])}
+	assert.Equal(t, time.Minute, store.PlanLane("s", in, testStart, laneQuery(hourResend), 9, chooseRuns()).NextReady)
+	assert.Equal(t, 59*time.Minute, store.PlanLane("s", in, testStart.Add(time.Minute), laneQuery(hourResend), 9, chooseRuns()).NextReady)
+	assert.Zero(t, store.PlanLane("s", in, testStart.Add(time.Hour), laneQuery(hourResend), 9, chooseRuns()).NextReady)
 }
 
 // Wants gets the lane as PlanLane will show it: a batch that may no longer be sent again is shown
 // as in doubt.
 func TestWanted(t *testing.T) {
 	q := laneQuery(store.Resend{})
-	assert.Equal(t, 9, store.Wanted("s", nil, start, q), "nobody says")
-	delayed := store.NewRow().Claim(start, ttl, store.Resend{HarmlessFor: time.Hour})
+	assert.Equal(t, 9, store.Wanted("s", nil, testStart, q), "nobody says")
+	delayed := store.NewRow().Claim(testStart, ttl, store.Resend{HarmlessFor: time.Hour})
 	delayed.State = batch.Delayed
-	in := []store.LaneRow{laneRow("a", delayed), laneRow("b", store.NewRow())}
+	in := []store.LaneRow{newLaneRow("a", delayed), newLaneRow("b", store.NewRow())}
 	for answer, want := range map[int]int{-1: 0, 0: 0, 3: 3, 9: 9, 10: 9} {
-		var asked batch.Lane
-		q.Wants = func(l batch.Lane) int { asked = l; return answer }
+		var shownLane batch.Lane
+		q.Wants = func(l batch.Lane) int { shownLane = l; return answer }
 		before := slices.Clone(in)
-		assert.Equal(t, want, store.Wanted("s", in[:1], start.Add(time.Hour), q))
+		assert.Equal(t, want, store.Wanted("s", in[:1], testStart.Add(time.Hour), q))
 		assert.Equal(t, before, in, "it changes nothing")
-		store.PlanLane("s", before, start.Add(time.Hour), q, 9, func(l batch.Lane) []batch.Run {
-			assert.Equal(t, l.Batches[:1], asked.Batches)
+		store.PlanLane("s", before, testStart.Add(time.Hour), q, 9, func(l batch.Lane) []batch.Run {
+			assert.Equal(t, l.Batches[:1], shownLane.Batches)
 			assert.Equal(t, batch.Submitting, l.Batches[0].State)
 			return nil
 		})
 	}
 	q.Wants = func(batch.Lane) int { return 0 }
-	assert.Equal(t, 1, store.Wanted("s", in[:1], start, laneQueryWants(q, hour)), "what stands in front of what waits again")
+	assert.Equal(t, 1, store.Wanted("s", in[:1], testStart, laneQueryWithWants(q, hourResend)), "what stands in front of what waits again")
 }
 
-func laneQueryWants(q store.ClaimQuery, rule store.Resend) store.ClaimQuery {
+func laneQueryWithWants(q store.ClaimQuery, rule store.Resend) store.ClaimQuery {
 	wants := q.Wants
 	q = laneQuery(rule)
 	q.Wants = wants
@@ -344,8 +344,8 @@ func TestInOrder(t *testing.T) {
 		for _, tried := range []bool{true, false} {
 			waiting := 0
 			for i, k := range []byte(c.lane) {
-				r := laneRow(batch.ID(fmt.Sprint(i+1)), kinds[k])
-				r.Created = start.Add(time.Duration(i / 2)) // two rows have the same time, and their ids decide
+				r := newLaneRow(batch.ID(fmt.Sprint(i+1)), kinds[k])
+				r.Created = testStart.Add(time.Duration(i / 2)) // two rows have the same time, and their ids decide
 				if r.Row.Attempted() != tried {
 					continue
 				}
@@ -366,7 +366,7 @@ func TestInOrder(t *testing.T) {
 // the bytes. A batch that became visible late, or has lost its number, gets a later number, and
 // would wait for the batches behind it.
 func TestPlanLaneNumbered(t *testing.T) {
-	tried := store.NewRow().Claim(start, time.Minute, hour)
+	tried := store.NewRow().Claim(testStart, time.Minute, hourResend)
 	tried.State = batch.Unknown
 	kept := func(number byte) store.Row {
 		r := tried
@@ -375,11 +375,11 @@ func TestPlanLaneNumbered(t *testing.T) {
 	}
 	lane := func() []store.LaneRow {
 		return []store.LaneRow{
-			laneRow("a", tried), laneRow("c", kept(8)), laneRow("d", kept(6)), laneRow("e", kept(7)),
-			laneRow("b", store.NewRow()),
+			newLaneRow("a", tried), newLaneRow("c", kept(8)), newLaneRow("d", kept(6)), newLaneRow("e", kept(7)),
+			newLaneRow("b", store.NewRow()),
 		}
 	}
-	q := laneQuery(hour)
+	q := laneQuery(hourResend)
 	var seen []batch.ID
 	q.Wants = func(l batch.Lane) int {
 		seen = seen[:0]
@@ -390,7 +390,7 @@ func TestPlanLaneNumbered(t *testing.T) {
 	}
 	for numbered, want := range map[bool][]batch.ID{true: {"d", "e", "c", "a", "b"}, false: {"a", "b", "c", "d", "e"}} {
 		q.Numbered = func(batch.ServiceID) bool { return numbered }
-		p := store.PlanLane("s", lane(), start.Add(time.Second), q, 9, answer(batch.Run{0, 1, 2, 3, 4}))
+		p := store.PlanLane("s", lane(), testStart.Add(time.Second), q, 9, chooseRuns(batch.Run{0, 1, 2, 3, 4}))
 		require.Len(t, p.Runs, 1)
 		var got []batch.ID
 		for _, c := range p.Runs[0].Batches {
@@ -399,7 +399,7 @@ func TestPlanLaneNumbered(t *testing.T) {
 		assert.Equal(t, want, got, "numbered %t", numbered)
 		shown := slices.DeleteFunc(slices.Clone(want), func(id batch.ID) bool { return id == "b" })
 		assert.Equal(t, shown, seen, "numbered %t", numbered)
-		store.Wanted("s", lane()[:4], start.Add(time.Second), q)
+		store.Wanted("s", lane()[:4], testStart.Add(time.Second), q)
 		assert.Equal(t, shown, seen, "numbered %t", numbered)
 	}
 }

@@ -37,7 +37,7 @@ func (r Row) Cancel(now time.Time, reason string) (Row, error) {
 		return r, fmt.Errorf("%w: cannot cancel from %s", batch.ErrNotAllowed, r.State)
 	}
 	r.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: batch.Excerpt(reason, batch.MaxErrorText)}
-	r.final(batch.Rejected, now)
+	r.makeFinal(batch.Rejected, now)
 	r.Version++
 	return r, nil
 }
@@ -100,24 +100,24 @@ func (r Row) Decide(now time.Time, ruling batch.Ruling, reason string) (Row, err
 	}
 	switch to {
 	case batch.Unknown:
-		if !r.sameBytesForEver() {
+		if !r.isSameBytesForEver() {
 			r.clearDoubt()
 		}
 		r.Refused = false
-		r.claimableAgain(now, 0)
+		r.makeClaimable(now, 0)
 		r.markMoved(time.Time{}) // the deadline begins with the next claim
 	case batch.Rejected:
 		kind := batch.KindCancelled
-		if r.sameBytesForEver() {
+		if r.isSameBytesForEver() {
 			kind = batch.KindGivenUp
 		}
 		r.LastPost = r.lastPostEnd()
 		r.Error = &batch.SubmissionError{Kind: kind, Message: batch.Excerpt(reason, batch.MaxErrorText)}
-		r.final(to, now)
+		r.makeFinal(to, now)
 	default:
 		r.LastPost = r.lastPostEnd()
 		r.Error = nil
-		r.final(to, now)
+		r.makeFinal(to, now)
 	}
 	r.Version++
 	return r, nil
@@ -135,7 +135,7 @@ func (r Row) Withdraw(now time.Time) (Row, error) {
 		return r, fmt.Errorf("%w: it is withdrawn already, and what takes effect decides", batch.ErrNotAllowed)
 	case r.DoubtAttempt == 0:
 		return r, fmt.Errorf("%w: nothing of it is under way; cancel it", batch.ErrNotAllowed)
-	case !r.sameBytesForEver() || r.State == batch.Invalid:
+	case !r.isSameBytesForEver() || r.State == batch.Invalid:
 		return r, fmt.Errorf("%w: no prepared bytes are kept for it that may be sent again for ever", batch.ErrNotAllowed)
 	case r.Live(now):
 		return r, fmt.Errorf("%w: the claim has not expired", batch.ErrInDoubt)
@@ -149,11 +149,11 @@ func (r Row) Withdraw(now time.Time) (Row, error) {
 	return r, nil
 }
 
-// sameBytesForEver reports whether each further attempt sends the bytes of the attempts in doubt,
+// isSameBytesForEver reports whether each further attempt sends the bytes of the attempts in doubt,
 // to a ledger that never executes them twice. A resend then does not need a person's ruling about
 // the doubt, and the ruling is not trusted: only the ledger ends the doubt. Otherwise a batch
 // whose budget is used up later would be rejected and its bytes forgotten, and other bytes would
 // repeat the effect while the first may still come (docs/design.md#prepared-bytes).
-func (r Row) sameBytesForEver() bool {
-	return r.Prepared != nil && r.harmlessForEver()
+func (r Row) isSameBytesForEver() bool {
+	return r.Prepared != nil && r.isHarmlessForEver()
 }

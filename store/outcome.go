@@ -262,27 +262,27 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 		r.markPending(now, o)
 	case IsValid:
 		if r.State != batch.Valid {
-			r.accept(now, o)
+			r.applyAcceptance(now, o)
 		}
 		r.State = batch.Valid
 		r.NextCheck = now.Add(o.Check)
 		r.countRollback(o)
 	case Doubtful:
-		r.doubt(now, o)
+		r.applyDoubt(now, o)
 	case Unposted:
 		if !o.Back.Claimable() {
 			return r, fmt.Errorf("%w: put back to %s", batch.ErrNotAllowed, o.Back)
 		}
-		r.resolveOwn()
+		r.resolveOwnAttempt()
 		r.State = o.Back
 		r.ClaimExpires = time.Time{}
-		if !r.NotBefore.IsZero() { // NotBefore had passed at the claim; see [Row.waitsSince]
+		if !r.NotBefore.IsZero() { // NotBefore had passed at the claim; see [Row.waitStart]
 			r.NotBefore, r.NextCheck = now, now
 		}
 	case Failed:
-		r.fail(now, o)
+		r.applyFailure(now, o)
 	case Refused:
-		r.refuse(now, o)
+		r.applyRefusal(now, o)
 	case IsInvalid:
 		if !r.InFlight(o.Ref, o.Budget, now).AboutLast(o.Attempt) {
 			return r, fmt.Errorf("%w: the verdict is about attempt %d, and what became of attempt %d is open", batch.ErrNotAllowed, o.Attempt, r.Attempt)
@@ -290,7 +290,7 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 		if r.DoubtAttempt != 0 && o.Attempt > r.DoubtAttempt {
 			// The verdict is about a later attempt; the earlier attempt stays unresolved.
 			o.Last = true
-			r.doubt(now, o)
+			r.applyDoubt(now, o)
 			break
 		}
 		r.LastPost = r.lastPostEnd()
@@ -300,14 +300,14 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 		r.SettlesAt = now.Add(o.Settle)
 		r.NextCheck = now.Add(o.Check)
 		if o.Settle <= 0 {
-			r.final(batch.Invalid, now)
+			r.makeFinal(batch.Invalid, now)
 		}
 	case Settled:
 		wait := r.SettlesAt.Sub(now)
 		if r.State != batch.Invalid || wait > 0 && (o.Settle <= 0 || wait <= o.Settle) {
 			return r, fmt.Errorf("%w: %s is not settled", batch.ErrNotAllowed, r.State)
 		}
-		r.final(batch.Invalid, now)
+		r.makeFinal(batch.Invalid, now)
 	case IsCommitted:
 		if o.By == batch.BySubmitter && r.Live(now) {
 			r.LastPost = now // the claim's POST has ended, though the claim has not
@@ -315,17 +315,17 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 			r.LastPost = r.lastPostEnd()
 		}
 		r.Error, r.Receipts = nil, o.Receipts // the error and the receipts of an earlier verdict are no longer true
-		r.final(batch.Committed, now)
+		r.makeFinal(batch.Committed, now)
 	case NoTrace:
 		if r.Refused {
 			return r, fmt.Errorf("%w: refused, and in doubt", batch.ErrInDoubt)
 		}
-		r.claimableAgain(now, o.Delay)
+		r.makeClaimable(now, o.Delay)
 	case NotCommitted:
-		r.notCommitted(now, o)
+		r.applyNotCommitted(now, o)
 	case IsVoid:
 		r.Prepared = nil
-		r.notCommitted(now, o)
+		r.applyNotCommitted(now, o)
 	case Undecidable:
 		r.NextCheck = now.Add(o.Check)
 		r.Decision = "needs a decision"
@@ -333,7 +333,7 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 			r.Decision = o.Error.Error()
 		}
 	case PutOff:
-		r = r.putOff(now, o.StuckAfter)
+		r = r.withDeadlinePutOff(now, o.StuckAfter)
 		r.NextCheck = now.Add(o.Check)
 	default:
 		return r, fmt.Errorf("%w: unknown %s", batch.ErrNotAllowed, o.Finding)
@@ -341,7 +341,7 @@ func (r Row) applyFinding(o Outcome, now time.Time) (Row, error) {
 	return r, nil
 }
 
-func (r *Row) accept(now time.Time, o Outcome) {
+func (r *Row) applyAcceptance(now time.Time, o Outcome) {
 	if r.LastPost.IsZero() { // no earlier attempt may have been taken
 		r.markMoved(now)
 	}
@@ -359,17 +359,17 @@ func (r *Row) accept(now time.Time, o Outcome) {
 	}
 }
 
-// fail makes the batch wait for another attempt after an attempt that certainly had no effect.
-func (r *Row) fail(now time.Time, o Outcome) {
+// applyFailure makes the batch wait for another attempt after an attempt that certainly had no effect.
+func (r *Row) applyFailure(now time.Time, o Outcome) {
 	if r.Refused { // no further attempt follows, however this one ended
 		o.Error = r.Error
-		r.refuse(now, o)
+		r.applyRefusal(now, o)
 		return
 	}
 	if o.By == batch.ByMonitor { // the attempt was posted, and other batches may have followed it
 		r.LastPost = r.lastPostEnd()
 	}
-	r.resolveOwn()
+	r.resolveOwnAttempt()
 	r.State = batch.Delayed
 	r.ClaimExpires = time.Time{}
 	r.NotBefore, r.NextCheck = now.Add(o.Delay), now
@@ -377,20 +377,20 @@ func (r *Row) fail(now time.Time, o Outcome) {
 	r.Error = o.Error
 }
 
-// refuse ends the batch, or leaves it in doubt if an earlier attempt may still take effect.
-func (r *Row) refuse(now time.Time, o Outcome) {
-	r.resolveOwn()
+// applyRefusal ends the batch, or leaves it in doubt if an earlier attempt may still take effect.
+func (r *Row) applyRefusal(now time.Time, o Outcome) {
+	r.resolveOwnAttempt()
 	if r.DoubtAttempt != 0 {
 		o.Last = true
-		r.doubt(now, o)
+		r.applyDoubt(now, o)
 		return
 	}
 	r.Error = o.Error
-	r.final(batch.Rejected, now)
+	r.makeFinal(batch.Rejected, now)
 }
 
-// doubt keeps the attempt as unresolved and gives the row to the monitor at once.
-func (r *Row) doubt(now time.Time, o Outcome) {
+// applyDoubt keeps the attempt as unresolved and gives the row to the monitor at once.
+func (r *Row) applyDoubt(now time.Time, o Outcome) {
 	over := now
 	if p := r.lastPostEnd(); o.By == batch.ByMonitor && !p.IsZero() {
 		over = p // nothing was posted since, and the wait must not begin anew with every answer
@@ -425,7 +425,7 @@ func (r *Row) ageDoubt(since time.Time) {
 // endpoint that gave it and the next check.
 func (r *Row) markPending(now time.Time, o Outcome) {
 	if r.State != batch.Pending {
-		r.accept(now, o)
+		r.applyAcceptance(now, o)
 	}
 	r.State = batch.Pending
 	r.NextCheck = now.Add(o.Check)
@@ -434,9 +434,9 @@ func (r *Row) markPending(now time.Time, o Outcome) {
 	}
 }
 
-// notCommitted resolves the doubt: the batch becomes claimable again, or it ends if no further
+// applyNotCommitted resolves the doubt: the batch becomes claimable again, or it ends if no further
 // attempt may follow.
-func (r *Row) notCommitted(now time.Time, o Outcome) {
+func (r *Row) applyNotCommitted(now time.Time, o Outcome) {
 	r.countRollback(o)
 	r.clearDoubt()
 	if r.Withdrawn {
@@ -447,10 +447,10 @@ func (r *Row) notCommitted(now time.Time, o Outcome) {
 	}
 	if r.Refused || o.Last {
 		r.LastPost = r.lastPostEnd()
-		r.final(batch.Rejected, now)
+		r.makeFinal(batch.Rejected, now)
 		return
 	}
-	r.claimableAgain(now, o.Delay)
+	r.makeClaimable(now, o.Delay)
 }
 
 // withdrawnError returns the error of a batch that a person has withdrawn and that had no effect.
@@ -466,7 +466,7 @@ func withdrawnError(why *batch.SubmissionError) *batch.SubmissionError {
 // countRollback counts an execution of the present attempt that the ledger took back. With a halt
 // the count begins anew.
 func (r *Row) countRollback(o Outcome) {
-	if o.RolledBack && !r.rollbackCounted() {
+	if o.RolledBack && !r.isRollbackCounted() {
 		r.Rollbacks++
 		r.SeenAttempt, r.SeenEndpoint = r.Attempt, TakenBack
 	}
@@ -475,17 +475,17 @@ func (r *Row) countRollback(o Outcome) {
 	}
 }
 
-// claimableAgain makes the batch claimable, after a pause, when the ledger had no trace of it.
-func (r *Row) claimableAgain(now time.Time, pause time.Duration) {
+// makeClaimable makes the batch claimable, after a pause, when the ledger had no trace of it.
+func (r *Row) makeClaimable(now time.Time, pause time.Duration) {
 	r.LastPost = r.lastPostEnd()
 	r.State = batch.Unknown
 	r.ClaimExpires = time.Time{}
 	r.NotBefore, r.NextCheck = now.Add(pause), now
 }
 
-// resolveOwn ends the doubt about the present attempt, which had no effect. An earlier attempt
+// resolveOwnAttempt ends the doubt about the present attempt, which had no effect. An earlier attempt
 // stays in doubt.
-func (r *Row) resolveOwn() {
+func (r *Row) resolveOwnAttempt() {
 	if r.DoubtAttempt == r.Attempt {
 		r.clearDoubt()
 	} else if r.Resends > 0 {
@@ -498,7 +498,7 @@ func (r *Row) clearDoubt() {
 	r.DoubtSince, r.ResendUntil = time.Time{}, time.Time{}
 }
 
-func (r *Row) final(s batch.State, now time.Time) {
+func (r *Row) makeFinal(s batch.State, now time.Time) {
 	r.State = s
 	r.FinalAt = now
 	r.ClaimExpires, r.NotBefore, r.NextCheck = time.Time{}, time.Time{}, time.Time{}

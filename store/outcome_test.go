@@ -12,25 +12,25 @@ import (
 )
 
 var (
-	key   = batch.Key{Service: "s", ID: "a"}
-	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	hour  = store.Resend{HarmlessFor: time.Hour, LateArrival: time.Second}
+	testKey    = batch.Key{Service: "s", ID: "a"}
+	testStart  = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	hourResend = store.Resend{HarmlessFor: time.Hour, LateArrival: time.Second}
 )
 
 const ttl = time.Minute
 
-func submitted(r store.Row, f store.Finding) store.Outcome {
-	return store.Outcome{Ref: store.Ref{Key: key}, Version: r.Version, By: batch.BySubmitter, Attempt: r.Attempt, Finding: f}
+func submitterOutcome(r store.Row, f store.Finding) store.Outcome {
+	return store.Outcome{Ref: store.Ref{Key: testKey}, Version: r.Version, By: batch.BySubmitter, Attempt: r.Attempt, Finding: f}
 }
 
-func monitored(r store.Row, f store.Finding) store.Outcome {
-	o := submitted(r, f)
+func monitorOutcome(r store.Row, f store.Finding) store.Outcome {
+	o := submitterOutcome(r, f)
 	o.By, o.Attempt = batch.ByMonitor, 0
 	return o
 }
 
-// must applies an outcome and fails the test unless the result is Written.
-func must(t *testing.T, r store.Row, o store.Outcome, now time.Time) store.Row {
+// mustApply applies an outcome and fails the test unless the result is Written.
+func mustApply(t *testing.T, r store.Row, o store.Outcome, now time.Time) store.Row {
 	t.Helper()
 	next, a := r.Apply(o, now)
 	require.NoError(t, a.Err)
@@ -41,17 +41,17 @@ func must(t *testing.T, r store.Row, o store.Outcome, now time.Time) store.Row {
 	return next
 }
 
-// refusedInDoubt returns the row of a batch whose first attempt is in doubt and whose second
+// rowRefusedInDoubt returns the row of a batch whose first attempt is in doubt and whose second
 // attempt was refused.
-func refusedInDoubt(t *testing.T) store.Row {
-	r := store.NewRow().Claim(start, ttl, hour)
-	r = must(t, r, submitted(r, store.Doubtful), start.Add(time.Second))
-	r = must(t, r, monitored(r, store.NoTrace), start.Add(2*time.Second))
-	require.True(t, r.Resendable(start.Add(3*time.Second), ttl, hour))
-	r = r.Claim(start.Add(3*time.Second), ttl, hour)
-	o := submitted(r, store.Refused)
+func rowRefusedInDoubt(t *testing.T) store.Row {
+	r := store.NewRow().Claim(testStart, ttl, hourResend)
+	r = mustApply(t, r, submitterOutcome(r, store.Doubtful), testStart.Add(time.Second))
+	r = mustApply(t, r, monitorOutcome(r, store.NoTrace), testStart.Add(2*time.Second))
+	require.True(t, r.Resendable(testStart.Add(3*time.Second), ttl, hourResend))
+	r = r.Claim(testStart.Add(3*time.Second), ttl, hourResend)
+	o := submitterOutcome(r, store.Refused)
 	o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
-	r = must(t, r, o, start.Add(4*time.Second))
+	r = mustApply(t, r, o, testStart.Add(4*time.Second))
 	require.True(t, r.Refused)
 	require.Equal(t, batch.Submitting, r.State)
 	require.Equal(t, 1, r.DoubtAttempt)
@@ -61,10 +61,10 @@ func refusedInDoubt(t *testing.T) store.Row {
 // A refused batch is never sent again, even if the ledger says that an attempt of it had no
 // effect.
 func TestFailedAfterRefusalIsNotClaimableAgain(t *testing.T) {
-	r := refusedInDoubt(t)
-	o := monitored(r, store.Failed)
+	r := rowRefusedInDoubt(t)
+	o := monitorOutcome(r, store.Failed)
 	o.Error = &batch.SubmissionError{Kind: batch.KindFailed}
-	next := must(t, r, o, start.Add(time.Minute))
+	next := mustApply(t, r, o, testStart.Add(time.Minute))
 	assert.Equal(t, batch.Submitting, next.State)
 	assert.Equal(t, 1, next.DoubtAttempt)
 	assert.True(t, next.Refused)
@@ -73,13 +73,13 @@ func TestFailedAfterRefusalIsNotClaimableAgain(t *testing.T) {
 
 // A monitor's answer about a batch in doubt does not start the wait anew.
 func TestDoubtByTheMonitorKeepsItsAge(t *testing.T) {
-	r := refusedInDoubt(t)
+	r := rowRefusedInDoubt(t)
 	since := r.ClaimExpires
 	for _, f := range []store.Finding{store.IsInvalid, store.Refused, store.Failed, store.Doubtful} {
-		o := monitored(r, f)
+		o := monitorOutcome(r, f)
 		o.Attempt = 2
-		now := start.Add(time.Minute)
-		next := must(t, r, o, now)
+		now := testStart.Add(time.Minute)
+		next := mustApply(t, r, o, now)
 		require.Equal(t, batch.Submitting, next.State, f)
 		assert.Equal(t, since, next.ClaimExpires, f)
 		assert.Equal(t, now.Sub(since), next.InFlight(store.Ref{}, batch.Budget{}, now).PostedAgo, f)
@@ -90,14 +90,14 @@ func TestDoubtByTheMonitorKeepsItsAge(t *testing.T) {
 // The row remembers the call until the batch moves, so that no person is called twice.
 func TestACallIsAboutItsAttempt(t *testing.T) {
 	for _, f := range []store.Finding{store.Failed, store.IsInvalid, store.IsPending, store.IsValid, store.NoTrace, store.NotCommitted} {
-		r := store.NewRow().Claim(start, ttl, hour)
-		r = must(t, r, submitted(r, store.Doubtful), start)
-		r, a := r.Apply(monitored(r, store.Undecidable), start)
+		r := store.NewRow().Claim(testStart, ttl, hourResend)
+		r = mustApply(t, r, submitterOutcome(r, store.Doubtful), testStart)
+		r, a := r.Apply(monitorOutcome(r, store.Undecidable), testStart)
 		require.True(t, a.Stuck)
 		require.True(t, r.Undecided())
-		o := monitored(r, f)
+		o := monitorOutcome(r, f)
 		o.Settle, o.StuckAfter = time.Hour, time.Minute
-		r, a = r.Apply(o, start.Add(time.Hour))
+		r, a = r.Apply(o, testStart.Add(time.Hour))
 		require.Equal(t, store.Written, a.Result)
 		assert.True(t, r.Called(), f)
 		assert.False(t, r.Undecided(), f)
@@ -108,32 +108,32 @@ func TestACallIsAboutItsAttempt(t *testing.T) {
 // A commit is Held while another process's live claim may still be posting, whoever reports the
 // commit.
 func TestCommitIsHeldByAnothersLiveClaim(t *testing.T) {
-	r := store.NewRow().Claim(start, ttl, hour)
-	late := submitted(r, store.IsCommitted)
-	r = must(t, r, submitted(r, store.Failed), start)
-	r = r.Claim(start, ttl, hour)
-	for _, o := range []store.Outcome{late, monitored(r, store.IsCommitted)} {
-		next, a := r.Apply(o, start.Add(ttl-1))
+	r := store.NewRow().Claim(testStart, ttl, hourResend)
+	late := submitterOutcome(r, store.IsCommitted)
+	r = mustApply(t, r, submitterOutcome(r, store.Failed), testStart)
+	r = r.Claim(testStart, ttl, hourResend)
+	for _, o := range []store.Outcome{late, monitorOutcome(r, store.IsCommitted)} {
+		next, a := r.Apply(o, testStart.Add(ttl-1))
 		assert.Equal(t, store.Held, a.Result, o.By)
 		assert.Equal(t, r, next)
-		assert.Equal(t, batch.Committed, must(t, r, o, start.Add(ttl)).State)
+		assert.Equal(t, batch.Committed, mustApply(t, r, o, testStart.Add(ttl)).State)
 	}
-	r = must(t, r, submitted(r, store.IsCommitted), start.Add(time.Second))
+	r = mustApply(t, r, submitterOutcome(r, store.IsCommitted), testStart.Add(time.Second))
 	assert.Equal(t, batch.Committed, r.State, "its own claim holds nothing up")
-	assert.Equal(t, start.Add(time.Second), r.LastPost, "and the POST is over")
+	assert.Equal(t, testStart.Add(time.Second), r.LastPost, "and the POST is over")
 }
 
 // Receipts of a verdict are removed when the ledger takes the verdict back.
 func TestReceiptsOfAVerdictThatWasTakenBack(t *testing.T) {
-	r := store.NewRow().Claim(start, ttl, hour)
-	r = must(t, r, submitted(r, store.Accepted), start)
-	o := monitored(r, store.IsInvalid)
+	r := store.NewRow().Claim(testStart, ttl, hourResend)
+	r = mustApply(t, r, submitterOutcome(r, store.Accepted), testStart)
+	o := monitorOutcome(r, store.IsInvalid)
 	o.Settle = time.Hour
 	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "bad nonce"}}
-	r = must(t, r, o, start)
+	r = mustApply(t, r, o, testStart)
 	require.Len(t, r.Receipts, 1)
 	for _, f := range []store.Finding{store.IsPending, store.IsValid, store.IsCommitted} {
-		next := must(t, r, monitored(r, f), start)
+		next := mustApply(t, r, monitorOutcome(r, f), testStart)
 		assert.Empty(t, next.Receipts, f)
 		assert.Nil(t, next.Error, f)
 	}
@@ -143,22 +143,22 @@ func TestReceiptsOfAVerdictThatWasTakenBack(t *testing.T) {
 // refusal that waits for a doubt to be resolved stays.
 func TestAcceptanceClearsTheError(t *testing.T) {
 	for _, accepted := range []func(store.Row) store.Outcome{
-		func(r store.Row) store.Outcome { return submitted(r, store.Accepted) },
-		func(r store.Row) store.Outcome { return monitored(r, store.IsPending) },
-		func(r store.Row) store.Outcome { return monitored(r, store.IsValid) },
+		func(r store.Row) store.Outcome { return submitterOutcome(r, store.Accepted) },
+		func(r store.Row) store.Outcome { return monitorOutcome(r, store.IsPending) },
+		func(r store.Row) store.Outcome { return monitorOutcome(r, store.IsValid) },
 	} {
-		r := store.NewRow().Claim(start, ttl, hour)
-		o := submitted(r, store.Doubtful)
+		r := store.NewRow().Claim(testStart, ttl, hourResend)
+		o := submitterOutcome(r, store.Doubtful)
 		o.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: "the answer was lost"}
-		r = must(t, r, o, start)
+		r = mustApply(t, r, o, testStart)
 		require.NotNil(t, r.Error)
-		r = must(t, r, accepted(r), start.Add(time.Second))
+		r = mustApply(t, r, accepted(r), testStart.Add(time.Second))
 		assert.Nil(t, r.Error)
 
-		r = refusedInDoubt(t)
+		r = rowRefusedInDoubt(t)
 		require.NotNil(t, r.Error)
 		kept := r.Error
-		r = must(t, r, accepted(r), start.Add(time.Hour))
+		r = mustApply(t, r, accepted(r), testStart.Add(time.Hour))
 		assert.Equal(t, kept, r.Error)
 	}
 }
@@ -166,34 +166,34 @@ func TestAcceptanceClearsTheError(t *testing.T) {
 // A batch that the ledger cannot take yet needs a decision once it has been open for StuckAfter.
 // The outcome says so once. The batch goes on waiting, and the first acceptance ends the need.
 func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
-	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
+	at := func(m int) time.Time { return testStart.Add(time.Duration(m) * time.Minute) }
 	notYet := func(r store.Row, text string) store.Outcome {
-		o := submitted(r, store.Failed)
+		o := submitterOutcome(r, store.Failed)
 		o.StuckAfter, o.Error = 10*time.Minute, &batch.SubmissionError{Kind: batch.KindNotYet, Message: text}
 		return o
 	}
-	r := must(t, store.NewRow().Claim(start, ttl, hour), notYet(store.NewRow().Claim(start, ttl, hour), "young"), start)
+	r := mustApply(t, store.NewRow().Claim(testStart, ttl, hourResend), notYet(store.NewRow().Claim(testStart, ttl, hourResend), "young"), testStart)
 	assert.Empty(t, r.Decision)
-	r = r.Claim(at(10), ttl, hour)
+	r = r.Claim(at(10), ttl, hourResend)
 	r, a := r.Apply(notYet(r, "still young"), at(10))
 	assert.Empty(t, r.Decision)
 	assert.False(t, a.Stuck)
-	r = r.Claim(at(11), ttl, hour)
+	r = r.Claim(at(11), ttl, hourResend)
 	r, a = r.Apply(notYet(r, "no funds"), at(11))
 	assert.Equal(t, "not_yet: no funds", r.Decision)
 	assert.True(t, a.Stuck)
 	assert.Equal(t, batch.Delayed, r.State, "it goes on waiting")
-	r = r.Claim(at(12), ttl, hour)
+	r = r.Claim(at(12), ttl, hourResend)
 	assert.False(t, r.InFlight(store.Ref{}, batch.Budget{}, at(14)).Undecided, "if nobody hears of this attempt, the monitor may ask for a decision")
-	busy := submitted(r, store.Failed)
+	busy := submitterOutcome(r, store.Failed)
 	busy.Error = &batch.SubmissionError{Kind: batch.KindBusy}
 	r, a = r.Apply(busy, at(12))
 	assert.Equal(t, "busy", r.Decision, "the last reason")
 	assert.False(t, a.Stuck, "it was said")
-	r = r.Claim(at(13), ttl, hour)
-	accepted := must(t, r, submitted(r, store.Accepted), at(13))
+	r = r.Claim(at(13), ttl, hourResend)
+	accepted := mustApply(t, r, submitterOutcome(r, store.Accepted), at(13))
 	assert.Empty(t, accepted.Decision, "it has moved")
-	doubtful := must(t, r, submitted(r, store.Doubtful), at(13))
+	doubtful := mustApply(t, r, submitterOutcome(r, store.Doubtful), at(13))
 	assert.True(t, doubtful.Called(), "it has not")
 	assert.False(t, doubtful.Undecided(), "the ledger was not asked about this attempt")
 }
@@ -202,13 +202,13 @@ func TestWhatIsNotTakenForLongNeedsADecision(t *testing.T) {
 // the batch yet. After StuckAfter a person is called. The person may decide, since the person may
 // not cancel.
 func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
-	at := func(m int) time.Time { return start.Add(time.Duration(m) * time.Minute) }
-	r := store.NewRow().Claim(start, ttl, hour)
-	r = must(t, r, submitted(r, store.Doubtful), start)
-	unknown := must(t, r, monitored(r, store.NoTrace), at(1))
+	at := func(m int) time.Time { return testStart.Add(time.Duration(m) * time.Minute) }
+	r := store.NewRow().Claim(testStart, ttl, hourResend)
+	r = mustApply(t, r, submitterOutcome(r, store.Doubtful), testStart)
+	unknown := mustApply(t, r, monitorOutcome(r, store.NoTrace), at(1))
 	notYet := func(r store.Row) (store.Row, store.Applied) {
-		r = r.Claim(at(11), ttl, hour)
-		o := submitted(r, store.Failed)
+		r = r.Claim(at(11), ttl, hourResend)
+		o := submitterOutcome(r, store.Failed)
 		o.StuckAfter, o.Error = 10*time.Minute, &batch.SubmissionError{Kind: batch.KindNotYet, Message: "no funds"}
 		return r.Apply(o, at(11))
 	}
@@ -239,7 +239,7 @@ func TestWhatWaitsWithADoubtCanBeDecided(t *testing.T) {
 // by then.
 func TestRollbacksAreCountedOnceAnAttempt(t *testing.T) {
 	row := store.NewRow()
-	at := start
+	at := testStart
 	apply := func(by batch.Actor, f store.Finding, back bool, halt string) store.Applied {
 		t.Helper()
 		at = at.Add(time.Minute)

@@ -26,7 +26,7 @@ type PendingQuery struct {
 // claim is to be put right.
 func (q PendingQuery) Due(r Row, now time.Time) bool {
 	if !r.Monitored(now) {
-		return q.Lease != 0 && r.claimAhead(now)
+		return q.Lease != 0 && r.isClaimAhead(now)
 	}
 	return !r.NextCheck.After(now) || q.Ahead > 0 && r.NextCheck.After(now.Add(q.Ahead))
 }

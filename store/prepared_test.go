@@ -15,7 +15,7 @@ import (
 
 func TestKeepPrepared(t *testing.T) {
 	assert.Equal(t, dlt.MaxPrepared, store.MaxPrepared)
-	for name, r := range standings(t) {
+	for name, r := range rowsByStanding(t) {
 		for _, v := range []int64{r.Version - 1, r.Version, r.Version + 1} {
 			next, ok := r.KeepPrepared(store.Prepared{Version: v, Bytes: []byte("kept")})
 			assert.Equal(t, v == r.Version && r.State == batch.Submitting, ok, name)
@@ -55,16 +55,16 @@ func TestWhatIsKeptOnlyGrows(t *testing.T) {
 		assert.NoError(t, store.Prepared{Was: []byte(was), Bytes: []byte("kept")}.Validate())
 	}
 	for _, was := range []string{"K", "kept, and more", "ept"} {
-		var bad *batch.InputError
-		require.ErrorAs(t, store.Prepared{Was: []byte(was), Bytes: []byte("kept")}.Validate(), &bad, was)
-		assert.Equal(t, "Prepared.Bytes", bad.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, store.Prepared{Was: []byte(was), Bytes: []byte("kept")}.Validate(), &inputErr, was)
+		assert.Equal(t, "Prepared.Bytes", inputErr.Field)
 	}
 }
 
 // A void applies only while the row keeps the bytes that the ledger was asked about.
 func TestVoid(t *testing.T) {
-	for name, r := range standings(t) {
-		if !r.Monitored(start.Add(time.Second)) || r.State == batch.Invalid {
+	for name, r := range rowsByStanding(t) {
+		if !r.Monitored(testStart.Add(time.Second)) || r.State == batch.Invalid {
 			continue
 		}
 		for _, kept := range []string{"", "kept"} {
@@ -72,9 +72,9 @@ func TestVoid(t *testing.T) {
 				r.Prepared = []byte(kept)
 			}
 			for _, named := range []string{"", "kept", "kept, and more"} {
-				o := monitored(r, store.IsVoid)
+				o := monitorOutcome(r, store.IsVoid)
 				o.Prepared = []byte(named)
-				next, a := r.Apply(o, start.Add(time.Second))
+				next, a := r.Apply(o, testStart.Add(time.Second))
 				if named != kept {
 					assert.Equal(t, store.Fenced, a.Result, "%s, %q of %q", name, named, kept)
 					assert.Equal(t, r, next)
@@ -90,12 +90,12 @@ func TestVoid(t *testing.T) {
 }
 
 func TestPreparedEndsWithTheRow(t *testing.T) {
-	r, _ := store.NewRow().Claim(start, ttl, hour).KeepPrepared(store.Prepared{Version: 2, Bytes: []byte("kept")})
+	r, _ := store.NewRow().Claim(testStart, ttl, hourResend).KeepPrepared(store.Prepared{Version: 2, Bytes: []byte("kept")})
 	for _, f := range []store.Finding{store.Accepted, store.Doubtful, store.Unposted, store.Failed} {
-		o := submitted(r, f)
+		o := submitterOutcome(r, f)
 		o.Back = batch.Queued
-		assert.Equal(t, "kept", string(must(t, r, o, start).Prepared), f.String())
+		assert.Equal(t, "kept", string(mustApply(t, r, o, testStart).Prepared), f.String())
 	}
-	assert.Nil(t, must(t, r, submitted(r, store.Refused), start).Prepared)
-	assert.Nil(t, must(t, r, monitored(r, store.IsCommitted), start.Add(2*ttl)).Prepared)
+	assert.Nil(t, mustApply(t, r, submitterOutcome(r, store.Refused), testStart).Prepared)
+	assert.Nil(t, mustApply(t, r, monitorOutcome(r, store.IsCommitted), testStart.Add(2*ttl)).Prepared)
 }

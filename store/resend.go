@@ -31,7 +31,7 @@ func (r Row) Resendable(now time.Time, ttl time.Duration, rule Resend) bool {
 // pastResend reports whether a row is ready to be claimed, and its batch may no longer be sent
 // again.
 func (r *LaneRow) pastResend(now time.Time, ttl time.Duration, rule Resend) bool {
-	return r.Row.ready(now) && !r.Row.Resendable(now, ttl, rule)
+	return r.Row.isReady(now) && !r.Row.Resendable(now, ttl, rule)
 }
 
 // backToMonitor gives a row whose batch may no longer be sent again back to the monitor, as in

@@ -99,11 +99,11 @@ func (r Row) Prunable(unsettled bool) bool { return r.Final() && !r.Quarantined 
 // Live reports whether a submitter may be posting the batch. A claim with a recorded doubt is
 // over, even if the database's clock was put back before the end of the claim.
 func (r Row) Live(now time.Time) bool {
-	return r.State == batch.Submitting && r.ClaimExpires.After(now) && !r.endRecorded()
+	return r.State == batch.Submitting && r.ClaimExpires.After(now) && !r.isEndRecorded()
 }
 
-// endRecorded reports whether the end of the last attempt is recorded as a doubt.
-func (r Row) endRecorded() bool { return r.ClaimExpires.Equal(r.LastPost) }
+// isEndRecorded reports whether the end of the last attempt is recorded as a doubt.
+func (r Row) isEndRecorded() bool { return r.ClaimExpires.Equal(r.LastPost) }
 
 // Monitored reports whether the monitor owns the row.
 func (r Row) Monitored(now time.Time) bool {
@@ -122,8 +122,8 @@ func (r Row) Monitored(now time.Time) bool {
 // earlier in its lane than any batch that became visible after its claim.
 func (r Row) Attempted() bool { return r.Attempt > 0 }
 
-// ready reports whether the row may be claimed now.
-func (r Row) ready(now time.Time) bool {
+// isReady reports whether the row may be claimed now.
+func (r Row) isReady(now time.Time) bool {
 	return r.State.Claimable() && !r.NotBefore.After(now)
 }
 
@@ -211,8 +211,10 @@ func (r Row) seenEndpoint() string {
 	return r.SeenEndpoint
 }
 
-// rollbackCounted reports whether the present attempt is counted in Rollbacks.
-func (r Row) rollbackCounted() bool { return r.SeenAttempt == r.Attempt && r.SeenEndpoint == TakenBack }
+// isRollbackCounted reports whether the present attempt is counted in Rollbacks.
+func (r Row) isRollbackCounted() bool {
+	return r.SeenAttempt == r.Attempt && r.SeenEndpoint == TakenBack
+}
 
 // InFlight returns the monitor's view of the row.
 func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
@@ -221,9 +223,9 @@ func (r Row) InFlight(ref Ref, budget batch.Budget, now time.Time) InFlight {
 		Ref: ref, Version: r.Version, State: r.State, Attempt: r.Attempt, Spent: r.Spent, Budget: budget,
 		PostedAgo: now.Sub(r.lastPostEnd()), DoubtAgo: now.Sub(r.DoubtSince), Resends: r.Resends, ResendLeft: r.ResendUntil.Sub(now),
 		SettleLeft: r.SettlesAt.Sub(now), DoubtAttempt: r.DoubtAttempt, Failures: r.Failures,
-		Ended:   r.State != batch.Submitting || r.endRecorded(),
+		Ended:   r.State != batch.Submitting || r.isEndRecorded(),
 		Refused: r.Refused, Requeued: r.Requeued, Withdrawn: r.Withdrawn, Called: r.Called(), Undecided: r.Undecided(), Prepared: bytes.Clone(r.Prepared),
-		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seenEndpoint(), Age: r.age(now), Rollbacks: r.Rollbacks, RolledBack: r.rollbackCounted(),
+		CheckIn: r.NextCheck.Sub(now), ClaimTTL: r.ClaimTTL, Seen: r.seenEndpoint(), Age: r.age(now), Rollbacks: r.Rollbacks, RolledBack: r.isRollbackCounted(),
 		Was: &r,
 	}
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standings returns rows in all standings by name, at start + 1 minute or earlier.
-func standings(t *testing.T) map[string]store.Row {
+// rowsByStanding returns rows in all standings by name, at start + 1 minute or earlier.
+func rowsByStanding(t *testing.T) map[string]store.Row {
 	t.Helper()
 	settle := func(o store.Outcome, d time.Duration) store.Outcome { o.Settle = d; return o }
 	delay := func(o store.Outcome) store.Outcome { o.Delay = time.Minute; return o }
 	rows := map[string]store.Row{"queued": store.NewRow()}
-	live := store.NewRow().Claim(start, 2*time.Minute, hour)
+	live := store.NewRow().Claim(testStart, 2*time.Minute, hourResend)
 	rows["live"] = live
-	rows["expired"] = store.NewRow().Claim(start.Add(-ttl), ttl, hour)
-	rows["doubt"] = must(t, live, submitted(live, store.Doubtful), start)
-	rows["undecided"] = must(t, rows["doubt"], monitored(rows["doubt"], store.Undecidable), start)
-	rows["pending"] = must(t, live, submitted(live, store.Accepted), start)
-	rows["valid"] = must(t, rows["pending"], monitored(rows["pending"], store.IsValid), start)
-	rows["delayed"] = must(t, live, delay(submitted(live, store.Failed)), start)
-	rows["unknown"] = must(t, rows["doubt"], monitored(rows["doubt"], store.NoTrace), start)
-	rows["not committed"] = must(t, rows["doubt"], monitored(rows["doubt"], store.NotCommitted), start)
-	again := rows["unknown"].Claim(start, 2*time.Minute, hour)
+	rows["expired"] = store.NewRow().Claim(testStart.Add(-ttl), ttl, hourResend)
+	rows["doubt"] = mustApply(t, live, submitterOutcome(live, store.Doubtful), testStart)
+	rows["undecided"] = mustApply(t, rows["doubt"], monitorOutcome(rows["doubt"], store.Undecidable), testStart)
+	rows["pending"] = mustApply(t, live, submitterOutcome(live, store.Accepted), testStart)
+	rows["valid"] = mustApply(t, rows["pending"], monitorOutcome(rows["pending"], store.IsValid), testStart)
+	rows["delayed"] = mustApply(t, live, delay(submitterOutcome(live, store.Failed)), testStart)
+	rows["unknown"] = mustApply(t, rows["doubt"], monitorOutcome(rows["doubt"], store.NoTrace), testStart)
+	rows["not committed"] = mustApply(t, rows["doubt"], monitorOutcome(rows["doubt"], store.NotCommitted), testStart)
+	again := rows["unknown"].Claim(testStart, 2*time.Minute, hourResend)
 	rows["live again"] = again
-	rows["stuck"] = must(t, rows["pending"], monitored(rows["pending"], store.Undecidable), start)
-	rows["lost"] = must(t, rows["valid"], monitored(rows["valid"], store.Undecidable), start)
-	rows["pending again"] = must(t, again, submitted(again, store.Accepted), start)
-	rows["delayed again"] = must(t, again, delay(submitted(again, store.Failed)), start)
-	rows["refused in doubt"] = must(t, again, submitted(again, store.Refused), start)
-	rows["unsettled"] = must(t, rows["pending"], settle(monitored(rows["pending"], store.IsInvalid), time.Hour), start)
-	rows["invalid"] = must(t, rows["pending"], monitored(rows["pending"], store.IsInvalid), start)
-	rows["committed"] = must(t, rows["pending"], monitored(rows["pending"], store.IsCommitted), start)
-	rows["rejected"] = must(t, live, submitted(live, store.Refused), start)
-	requeued, err := rows["rejected"].Requeue(start, store.Requeue{})
+	rows["stuck"] = mustApply(t, rows["pending"], monitorOutcome(rows["pending"], store.Undecidable), testStart)
+	rows["lost"] = mustApply(t, rows["valid"], monitorOutcome(rows["valid"], store.Undecidable), testStart)
+	rows["pending again"] = mustApply(t, again, submitterOutcome(again, store.Accepted), testStart)
+	rows["delayed again"] = mustApply(t, again, delay(submitterOutcome(again, store.Failed)), testStart)
+	rows["refused in doubt"] = mustApply(t, again, submitterOutcome(again, store.Refused), testStart)
+	rows["unsettled"] = mustApply(t, rows["pending"], settle(monitorOutcome(rows["pending"], store.IsInvalid), time.Hour), testStart)
+	rows["invalid"] = mustApply(t, rows["pending"], monitorOutcome(rows["pending"], store.IsInvalid), testStart)
+	rows["committed"] = mustApply(t, rows["pending"], monitorOutcome(rows["pending"], store.IsCommitted), testStart)
+	rows["rejected"] = mustApply(t, live, submitterOutcome(live, store.Refused), testStart)
+	requeued, err := rows["rejected"].Requeue(testStart, store.Requeue{})
 	require.NoError(t, err)
 	rows["requeued"] = requeued
 	return rows
@@ -48,37 +48,37 @@ func standings(t *testing.T) map[string]store.Row {
 func TestNewRow(t *testing.T) {
 	r := store.NewRow()
 	assert.Equal(t, store.Row{State: batch.Queued, Version: 1}, r)
-	assert.True(t, r.Ready(start))
+	assert.True(t, r.IsReady(testStart))
 	assert.False(t, r.Attempted())
 	assert.False(t, r.Final())
-	assert.True(t, r.Resendable(start, ttl, store.Resend{}), "nothing is in doubt")
+	assert.True(t, r.Resendable(testStart, ttl, store.Resend{}), "nothing is in doubt")
 }
 
 func TestClaim(t *testing.T) {
-	r := store.NewRow().Claim(start, ttl, hour)
+	r := store.NewRow().Claim(testStart, ttl, hourResend)
 	assert.Equal(t, store.Row{
-		State: batch.Submitting, Version: 2, Attempt: 1, ClaimExpires: start.Add(ttl), NextCheck: start.Add(ttl),
-		DoubtAttempt: 1, DoubtSince: start, ResendUntil: start.Add(time.Hour), ClaimTTL: ttl, MovedAt: start,
+		State: batch.Submitting, Version: 2, Attempt: 1, ClaimExpires: testStart.Add(ttl), NextCheck: testStart.Add(ttl),
+		DoubtAttempt: 1, DoubtSince: testStart, ResendUntil: testStart.Add(time.Hour), ClaimTTL: ttl, MovedAt: testStart,
 	}, r)
 	assert.True(t, r.Attempted())
-	unknown := standings(t)["unknown"]
-	again := unknown.Claim(start.Add(time.Minute), ttl, store.Resend{HarmlessFor: 2 * time.Hour})
+	unknown := rowsByStanding(t)["unknown"]
+	again := unknown.Claim(testStart.Add(time.Minute), ttl, store.Resend{HarmlessFor: 2 * time.Hour})
 	assert.Equal(t, 2, again.Attempt)
 	assert.Equal(t, 1, again.DoubtAttempt, "the first one stays open")
 	assert.Equal(t, 1, again.Resends)
-	assert.Equal(t, start, again.DoubtSince, "what is harmless counts from the first")
-	assert.Equal(t, start.Add(2*time.Hour), again.ResendUntil)
+	assert.Equal(t, testStart, again.DoubtSince, "what is harmless counts from the first")
+	assert.Equal(t, testStart.Add(2*time.Hour), again.ResendUntil)
 }
 
 // A claim is over at ClaimExpires, not after it.
 func TestLiveEndsAtTheExpiry(t *testing.T) {
-	r := store.NewRow().Claim(start, ttl, hour)
-	assert.True(t, r.Live(start.Add(ttl-1)))
-	assert.False(t, r.Monitored(start.Add(ttl-1)))
-	assert.False(t, r.Live(start.Add(ttl)))
-	assert.True(t, r.Monitored(start.Add(ttl)))
+	r := store.NewRow().Claim(testStart, ttl, hourResend)
+	assert.True(t, r.Live(testStart.Add(ttl-1)))
+	assert.False(t, r.Monitored(testStart.Add(ttl-1)))
+	assert.False(t, r.Live(testStart.Add(ttl)))
+	assert.True(t, r.Monitored(testStart.Add(ttl)))
 	r.State = batch.Pending
-	assert.False(t, r.Live(start), "there is no other live state")
+	assert.False(t, r.Live(testStart), "there is no other live state")
 }
 
 func TestMonitored(t *testing.T) {
@@ -86,41 +86,41 @@ func TestMonitored(t *testing.T) {
 		"expired": true, "doubt": true, "undecided": true, "pending": true, "valid": true, "stuck": true, "lost": true, "pending again": true,
 		"refused in doubt": true, "unsettled": true,
 	}
-	for name, r := range standings(t) {
-		assert.Equal(t, owned[name], r.Monitored(start.Add(time.Second)), name)
+	for name, r := range rowsByStanding(t) {
+		assert.Equal(t, owned[name], r.Monitored(testStart.Add(time.Second)), name)
 		if r.Final() || r.State.Claimable() {
-			assert.False(t, r.Monitored(start.Add(1000*time.Hour)), name)
+			assert.False(t, r.Monitored(testStart.Add(1000*time.Hour)), name)
 		}
 	}
 }
 
 func TestReady(t *testing.T) {
-	for name, r := range standings(t) {
-		now := start.Add(time.Second)
+	for name, r := range rowsByStanding(t) {
+		now := testStart.Add(time.Second)
 		want := map[string]bool{"queued": true, "unknown": true, "not committed": true, "requeued": true}[name]
-		assert.Equal(t, want, r.Ready(now), name)
+		assert.Equal(t, want, r.IsReady(now), name)
 	}
-	r := standings(t)["delayed"]
-	assert.False(t, r.Ready(r.NotBefore.Add(-1)))
-	assert.True(t, r.Ready(r.NotBefore))
+	r := rowsByStanding(t)["delayed"]
+	assert.False(t, r.IsReady(r.NotBefore.Add(-1)))
+	assert.True(t, r.IsReady(r.NotBefore))
 }
 
 // A resend is allowed if its POST arrives, at the latest, when a resend is still harmless.
 func TestResendableToTheInstant(t *testing.T) {
-	r := standings(t)["unknown"]
-	last := r.ResendUntil.Add(-ttl - hour.LateArrival)
-	assert.True(t, r.Resendable(last, ttl, hour))
-	assert.False(t, r.Resendable(last.Add(1), ttl, hour))
-	assert.False(t, r.Resendable(last, ttl+1, hour))
-	assert.False(t, r.Resendable(last, ttl, store.Resend{LateArrival: hour.LateArrival + 1}))
-	assert.True(t, standings(t)["not committed"].Resendable(start.Add(1000*time.Hour), ttl, store.Resend{}), "resolved")
+	r := rowsByStanding(t)["unknown"]
+	last := r.ResendUntil.Add(-ttl - hourResend.LateArrival)
+	assert.True(t, r.Resendable(last, ttl, hourResend))
+	assert.False(t, r.Resendable(last.Add(1), ttl, hourResend))
+	assert.False(t, r.Resendable(last, ttl+1, hourResend))
+	assert.False(t, r.Resendable(last, ttl, store.Resend{LateArrival: hourResend.LateArrival + 1}))
+	assert.True(t, rowsByStanding(t)["not committed"].Resendable(testStart.Add(1000*time.Hour), ttl, store.Resend{}), "resolved")
 }
 
 // A row that may no longer be resent goes back to the monitor with the age of its last POST.
 func TestReturn(t *testing.T) {
 	for _, name := range []string{"unknown", "delayed again"} {
-		r := standings(t)[name]
-		now := start.Add(5 * time.Hour)
+		r := rowsByStanding(t)[name]
+		now := testStart.Add(5 * time.Hour)
 		back := r.BackToMonitor(now)
 		assert.Equal(t, batch.Submitting, back.State, name)
 		assert.Equal(t, r.Version+1, back.Version, name)
@@ -130,41 +130,41 @@ func TestReturn(t *testing.T) {
 		assert.True(t, back.Monitored(now), name)
 		assert.Equal(t, 5*time.Hour, back.InFlight(store.Ref{}, batch.Budget{}, now).PostedAgo, name)
 	}
-	assert.Equal(t, start, store.Row{State: batch.Unknown}.BackToMonitor(start).ClaimExpires, "nothing is known of its last POST")
+	assert.Equal(t, testStart, store.Row{State: batch.Unknown}.BackToMonitor(testStart).ClaimExpires, "nothing is known of its last POST")
 }
 
 func TestLeased(t *testing.T) {
-	r := standings(t)["pending"]
-	leased := r.Leased(start.Add(time.Minute), time.Hour)
-	assert.Equal(t, start.Add(time.Minute), leased.AskedAt)
-	assert.Equal(t, start.Add(time.Hour+time.Minute), leased.NextCheck)
+	r := rowsByStanding(t)["pending"]
+	leased := r.Leased(testStart.Add(time.Minute), time.Hour)
+	assert.Equal(t, testStart.Add(time.Minute), leased.AskedAt)
+	assert.Equal(t, testStart.Add(time.Hour+time.Minute), leased.NextCheck)
 	leased.AskedAt, leased.NextCheck = r.AskedAt, r.NextCheck
 	assert.Equal(t, r, leased, "and nothing else, the version least of all")
 }
 
 func TestInFlight(t *testing.T) {
-	r := standings(t)["refused in doubt"]
+	r := rowsByStanding(t)["refused in doubt"]
 	r.Spent, r.Failures, r.Requeued, r.Decision = 3, 4, true, "why"
-	r.SettlesAt = start.Add(2 * time.Hour)
-	ref := store.Ref{Key: key, Row: 7}
+	r.SettlesAt = testStart.Add(2 * time.Hour)
+	ref := store.Ref{Key: testKey, Row: 7}
 	budget := batch.Budget{Attempts: 9, EveryTry: true}
 	assert.Equal(t, store.InFlight{
 		Ref: ref, Version: r.Version, State: batch.Submitting, Attempt: 2, Spent: 3, Budget: budget,
 		ClaimTTL: r.ClaimTTL, PostedAgo: time.Minute, Age: time.Minute, Ended: true, Resends: 0, ResendLeft: time.Hour - time.Minute, SettleLeft: 2*time.Hour - time.Minute,
 		DoubtAttempt: 1, DoubtAgo: time.Minute, Failures: 4, Refused: true, Requeued: true, Called: true, Undecided: true,
-		CheckIn: r.NextCheck.Sub(start) - time.Minute,
+		CheckIn: r.NextCheck.Sub(testStart) - time.Minute,
 		Was:     &r,
-	}, r.InFlight(ref, budget, start.Add(time.Minute)))
-	expired := standings(t)["expired"]
-	assert.Equal(t, time.Minute, expired.InFlight(ref, budget, start.Add(time.Minute)).PostedAgo, "a crashed attempt may have posted until its claim ended")
+	}, r.InFlight(ref, budget, testStart.Add(time.Minute)))
+	expired := rowsByStanding(t)["expired"]
+	assert.Equal(t, time.Minute, expired.InFlight(ref, budget, testStart.Add(time.Minute)).PostedAgo, "a crashed attempt may have posted until its claim ended")
 }
 
 func TestRecordOfARow(t *testing.T) {
-	for name, r := range standings(t) {
+	for name, r := range rowsByStanding(t) {
 		r.Receipts = []batch.Receipt{{TransactionID: "t"}}
-		rec := r.Record(key)
+		rec := r.Record(testKey)
 		assert.Equal(t, batch.Record{
-			Key: key, State: r.State, Version: r.Version, Attempt: r.Attempt, Spent: r.Spent, FinalAt: r.FinalAt,
+			Key: testKey, State: r.State, Version: r.Version, Attempt: r.Attempt, Spent: r.Spent, FinalAt: r.FinalAt,
 			ClaimExpires: rec.ClaimExpires, NotBefore: r.NotBefore, LastPost: r.LastPost, SettlesAt: r.SettlesAt,
 			DoubtSince: r.DoubtSince, ResendUntil: r.ResendUntil, Error: r.Error, Decision: r.Decision, Receipts: r.Receipts,
 		}, rec, name)
@@ -177,8 +177,8 @@ func TestRecordOfARow(t *testing.T) {
 func TestResendAllows(t *testing.T) {
 	const never, forever = time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
 	for _, c := range []struct {
-		late, left, ttl time.Duration
-		want            bool
+		lateArrival, timeLeft, ttl time.Duration
+		want                       bool
 	}{
 		{0, time.Minute, time.Minute, true},
 		{0, time.Minute - 1, time.Minute, false},
@@ -191,13 +191,13 @@ func TestResendAllows(t *testing.T) {
 		{0, never, forever, false},
 		{0, forever, forever, true},
 	} {
-		require.Equal(t, c.want, store.Resend{LateArrival: c.late}.Allows(c.left, c.ttl), "%+v", c)
+		require.Equal(t, c.want, store.Resend{LateArrival: c.lateArrival}.Allows(c.timeLeft, c.ttl), "%+v", c)
 	}
 }
 
 // SettleOrders succeeds once, when the batch is final. From then on the batch cannot be requeued.
 func TestRowSettleOrders(t *testing.T) {
-	for name, r := range standings(t) {
+	for name, r := range rowsByStanding(t) {
 		next, ok := r.SettleOrders(r.Version)
 		require.Equal(t, r.Final(), ok, name)
 		_, fenced := r.SettleOrders(r.Version - 1)
@@ -209,10 +209,10 @@ func TestRowSettleOrders(t *testing.T) {
 		assert.Equal(t, r.Version+1, next.Version)
 		_, twice := next.SettleOrders(next.Version)
 		assert.False(t, twice, name)
-		_, err := next.Requeue(start, store.Requeue{})
+		_, err := next.Requeue(testStart, store.Requeue{})
 		require.ErrorIs(t, err, batch.ErrNotAllowed, name)
 		if r.State != batch.Committed {
-			late, a := next.Apply(monitored(next, store.IsCommitted), start)
+			late, a := next.Apply(monitorOutcome(next, store.IsCommitted), testStart)
 			require.Equal(t, store.Written, a.Result, name)
 			assert.True(t, late.OrdersSettled, "a commit that is told late changes nothing about its orders")
 		}

@@ -34,7 +34,7 @@ func TestShardValidate(t *testing.T) {
 		require.NoError(t, good.Validate(), good.String())
 	}
 	for _, bad := range []store.Shard{{Of: 1}, {Set: "s"}, {Set: "s", Number: 16, Of: 16}, {Set: "s", Number: -1, Of: 16}, {Set: "s", Of: store.MaxShards + 1}} {
-		var in *batch.InputError
-		require.ErrorAs(t, bad.Validate(), &in, bad.String())
+		var inputErr *batch.InputError
+		require.ErrorAs(t, bad.Validate(), &inputErr, bad.String())
 	}
 }

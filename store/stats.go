@@ -19,16 +19,16 @@ const (
 	// OldestLanes is how many lanes [Totals].OldestLanes has at most.
 	OldestLanes = 10
 
-	// statsAge is the default of [RefreshQuery].OlderThan.
-	statsAge = 15 * time.Second
-	// statsLease is how long a process that counts keeps other processes from counting. If that
+	// defaultStatsAge is the default of [RefreshQuery].OlderThan.
+	defaultStatsAge = 15 * time.Second
+	// statsTurnLease is how long a process that counts keeps other processes from counting. If that
 	// process dies, another may count after this time.
-	statsLease = 2 * StatsLimit
-	// statsShare bounds the part of the time in which processes count: one part of 50.
-	statsShare = 50
-	// livePauses is how many of its pauses an instance counts as live after it was seen last. It
+	statsTurnLease = 2 * StatsLimit
+	// statsTimeShare bounds the part of the time in which processes count: one part of 50.
+	statsTimeShare = 50
+	// maxLivePauses is how many of its pauses an instance counts as live after it was seen last. It
 	// writes its row once in each pause.
-	livePauses = 3
+	maxLivePauses = 3
 )
 
 // RefreshQuery says when to count again.
@@ -47,7 +47,7 @@ type RefreshQuery struct {
 // name that a store accepts; it is a [*batch.InputError].
 func (q RefreshQuery) Bounded() (RefreshQuery, error) {
 	if q.OlderThan <= 0 {
-		q.OlderThan = statsAge
+		q.OlderThan = defaultStatsAge
 	}
 	return q, batch.CheckText("RefreshQuery.By", q.By, batch.MaxInstanceLen)
 }
@@ -69,7 +69,7 @@ func (t StatsTurn) Due(now time.Time, q RefreshQuery) bool {
 	if t.At.After(now) {
 		return true
 	}
-	rests := t.Rest.After(now) && t.Rest.Sub(now) <= statsShare*StatsLimit
+	rests := t.Rest.After(now) && t.Rest.Sub(now) <= statsTimeShare*StatsLimit
 	return now.Sub(t.At) >= q.OlderThan && !rests
 }
 
@@ -79,7 +79,7 @@ func (t StatsTurn) Take(now time.Time) StatsTurn {
 	if t.At.After(now) {
 		t.At = time.Time{}
 	}
-	t.Rest = now.Add(statsLease)
+	t.Rest = now.Add(statsTurnLease)
 	return t
 }
 
@@ -90,7 +90,7 @@ func (t StatsTurn) End(now, at time.Time, took time.Duration) StatsTurn {
 	if !at.IsZero() {
 		t.At = at
 	}
-	t.Rest = now.Add(statsShare * min(max(took, 0), StatsLimit))
+	t.Rest = now.Add(statsTimeShare * min(max(took, 0), StatsLimit))
 	return t
 }
 
@@ -331,7 +331,7 @@ func (s Stats) AsOf(now time.Time) Stats {
 	for i := range all {
 		a := &all[i]
 		a.Unseen = now.Sub(a.Seen).Abs() // negative before if the clock was put back; a live instance is seen again soon
-		a.Live, a.Shared = a.Unseen < livePauses*max(a.Every, statsAge), false
+		a.Live, a.Shared = a.Unseen < maxLivePauses*max(a.Every, defaultStatsAge), false
 		before := &all[last]
 		if last == i || before.Name != a.Name {
 			last = i

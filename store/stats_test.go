@@ -15,37 +15,37 @@ func TestStatsTurn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 15*time.Second, q.OlderThan)
 	var turn store.StatsTurn
-	require.True(t, turn.Due(start, q), "nobody has counted yet")
+	require.True(t, turn.Due(testStart, q), "nobody has counted yet")
 
-	taken := turn.Take(start)
-	assert.False(t, taken.Due(start.Add(20*time.Second-1), q), "somebody counts")
-	assert.True(t, taken.Due(start.Add(20*time.Second), q), "who counts has died")
+	taken := turn.Take(testStart)
+	assert.False(t, taken.Due(testStart.Add(20*time.Second-1), q), "somebody counts")
+	assert.True(t, taken.Due(testStart.Add(20*time.Second), q), "who counts has died")
 
 	took := 100 * time.Millisecond
-	counted := taken.End(start.Add(took), start, took)
-	assert.Equal(t, start, counted.At)
-	assert.False(t, counted.Due(start.Add(15*time.Second-1), q))
-	assert.True(t, counted.Due(start.Add(15*time.Second), q))
+	counted := taken.End(testStart.Add(took), testStart, took)
+	assert.Equal(t, testStart, counted.At)
+	assert.False(t, counted.Due(testStart.Add(15*time.Second-1), q))
+	assert.True(t, counted.Due(testStart.Add(15*time.Second), q))
 
 	took = 2 * time.Second
-	end := start.Add(took)
-	slow := taken.End(end, start, took)
+	end := testStart.Add(took)
+	slow := taken.End(end, testStart, took)
 	assert.False(t, slow.Due(end.Add(100*time.Second-1), q), "a fiftieth of the time")
 	assert.True(t, slow.Due(end.Add(100*time.Second), q))
 
-	failed := counted.Take(start.Add(time.Minute)).End(start.Add(70*time.Second), time.Time{}, 10*time.Second)
+	failed := counted.Take(testStart.Add(time.Minute)).End(testStart.Add(70*time.Second), time.Time{}, 10*time.Second)
 	assert.Equal(t, counted.At, failed.At, "the counts before stay")
-	assert.False(t, failed.Due(start.Add(9*time.Minute), q))
-	assert.True(t, failed.Due(start.Add(10*time.Minute), q))
-	longest := counted.End(start, start, time.Hour)
-	assert.True(t, longest.Due(start.Add(500*time.Second), q))
-	assert.Equal(t, start, counted.End(start, start, -time.Hour).Rest)
+	assert.False(t, failed.Due(testStart.Add(9*time.Minute), q))
+	assert.True(t, failed.Due(testStart.Add(10*time.Minute), q))
+	longest := counted.End(testStart, testStart, time.Hour)
+	assert.True(t, longest.Due(testStart.Add(500*time.Second), q))
+	assert.Equal(t, testStart, counted.End(testStart, testStart, -time.Hour).Rest)
 
 	for name, stepped := range map[string]store.StatsTurn{"taken": taken, "counted": counted, "slow": slow, "failed": failed} {
-		assert.True(t, stepped.Due(start.Add(-time.Hour), q), "%s: the clock has stepped back", name)
+		assert.True(t, stepped.Due(testStart.Add(-time.Hour), q), "%s: the clock has stepped back", name)
 	}
 	for _, back := range []time.Duration{time.Microsecond, time.Minute, 5 * time.Minute, time.Hour} {
-		now := start.Add(-back)
+		now := testStart.Add(-back)
 		assert.True(t, slow.Due(now, q), "a rest of before the clock stepped back by %s", back)
 		mine := slow.Take(now)
 		assert.False(t, mine.Due(now.Add(20*time.Second-1), q), "somebody counts since the clock stepped back by %s", back)
@@ -54,11 +54,11 @@ func TestStatsTurn(t *testing.T) {
 		assert.False(t, failed.Due(now.Add(510*time.Second-1), q), "the count failed after the clock stepped back by %s", back)
 		assert.True(t, failed.Due(now.Add(510*time.Second), q))
 	}
-	assert.Equal(t, counted.At, counted.Take(start.Add(time.Minute)).At, "counts stay while somebody counts")
+	assert.Equal(t, counted.At, counted.Take(testStart.Add(time.Minute)).At, "counts stay while somebody counts")
 }
 
 func TestStatsAsOf(t *testing.T) {
-	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	at := func(s int) time.Time { return testStart.Add(time.Duration(s) * time.Second) }
 	s := store.Stats{Instances: []store.Instance{
 		{ID: "3", Name: "b", Since: at(30), Seen: at(60)},
 		{ID: "2", Name: "b", Since: at(10), Seen: at(20)},
@@ -71,16 +71,16 @@ func TestStatsAsOf(t *testing.T) {
 	s.Totals.At = at(50)
 	got := s.AsOf(at(100))
 	assert.Equal(t, 50*time.Second, got.Age)
-	type shown struct {
-		id           string
-		unseen       time.Duration
-		live, shared bool
+	type shownInstance struct {
+		id               string
+		unseen           time.Duration
+		isLive, isShared bool
 	}
-	var all []shown
+	var all []shownInstance
 	for _, i := range got.Instances {
-		all = append(all, shown{i.ID, i.Unseen, i.Live, i.Shared})
+		all = append(all, shownInstance{i.ID, i.Unseen, i.Live, i.Shared})
 	}
-	assert.Equal(t, []shown{
+	assert.Equal(t, []shownInstance{
 		{"5", 100 * time.Second, false, false}, // seen in the future, before the clock was put back, and not since
 		{"1", 60 * time.Second, false, false},  // not live, so no instance shares its name
 		{"2", 80 * time.Second, false, false},
@@ -91,17 +91,17 @@ func TestStatsAsOf(t *testing.T) {
 	}, all)
 	assert.Equal(t, "3", s.Instances[0].ID, "the argument stays")
 	assert.Zero(t, s.AsOf(at(0)).Age)
-	assert.Zero(t, store.Stats{}.AsOf(start).Age)
+	assert.Zero(t, store.Stats{}.AsOf(testStart).Age)
 }
 
 func TestRowInDoubt(t *testing.T) {
 	want := map[string]bool{
 		"expired": true, "doubt": true, "undecided": true, "unknown": true, "live again": true, "delayed again": true, "refused in doubt": true,
 	}
-	for name, row := range standings(t) {
-		assert.Equal(t, want[name], row.InDoubt(start), name)
+	for name, row := range rowsByStanding(t) {
+		assert.Equal(t, want[name], row.InDoubt(testStart), name)
 	}
-	live := store.NewRow().Claim(start, time.Minute, hour)
-	assert.False(t, live.InDoubt(start.Add(time.Minute-1)))
-	assert.True(t, live.InDoubt(start.Add(time.Minute)))
+	live := store.NewRow().Claim(testStart, time.Minute, hourResend)
+	assert.False(t, live.InDoubt(testStart.Add(time.Minute-1)))
+	assert.True(t, live.InDoubt(testStart.Add(time.Minute)))
 }

@@ -63,7 +63,7 @@ func ValidTexts(texts []Text) error {
 		}
 		at := fmt.Sprintf("of %s %q", t.Kind, batch.Excerpt(t.Name, 64))
 		switch k := (key{t.Kind, t.Name}); {
-		case !storable(t.Body):
+		case !isStorable(t.Body):
 			return &batch.InputError{Field: "Text.Body", Value: at, Want: "valid UTF-8 without NUL bytes"}
 		case t.Version < 0 || t.Version == 0 && t.Body == "":
 			return &batch.InputError{Field: "Text.Version", Value: fmt.Sprint(t.Version, " ", at), Want: "the version that is kept"}
@@ -78,11 +78,11 @@ func ValidTexts(texts []Text) error {
 
 // ValidTextNames returns a [*batch.InputError] for a kind or a name that no text can have.
 func ValidTextNames(kind TextKind, names ...string) error {
-	if kind == "" || !storable(string(kind)) {
+	if kind == "" || !isStorable(string(kind)) {
 		return &batch.InputError{Field: "Text.Kind", Value: batch.Excerpt(string(kind), 64), Want: "a kind"}
 	}
 	for _, name := range names {
-		if len(name) > maxTextName || !storable(name) {
+		if len(name) > maxTextName || !isStorable(name) {
 			return &batch.InputError{
 				Field: "Text.Name", Value: batch.Excerpt(name, 64), Want: fmt.Sprintf("at most %d bytes of valid UTF-8 without NUL bytes", maxTextName),
 			}
@@ -91,4 +91,4 @@ func ValidTextNames(kind TextKind, names ...string) error {
 	return nil
 }
 
-func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
+func isStorable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }

@@ -18,8 +18,8 @@ var ErrUnsupported = fmt.Errorf("store: %w", errors.ErrUnsupported)
 // none, Owns says false, and Upkeep does nothing.
 type Unimplemented struct{}
 
-// lacks returns the error of a method whose ability the store lacks.
-func lacks(method string, a Abilities) error {
+// missingAbilityError returns the error of a method whose ability the store lacks.
+func missingAbilityError(method string, a Abilities) error {
 	return fmt.Errorf("%s: %w: the store lacks %s", method, ErrUnsupported, a)
 }
 
@@ -34,151 +34,153 @@ func (Unimplemented) Upkeep(context.Context) ([]Warning, error) { return nil, ni
 
 // Finals gives [ErrUnsupported].
 func (Unimplemented) Finals(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error) {
-	return nil, nil, lacks("Finals", CanReadFinals)
+	return nil, nil, missingAbilityError("Finals", CanReadFinals)
 }
 
 // List gives [ErrUnsupported].
 func (Unimplemented) List(context.Context, ListQuery) ([]batch.Record, Cursor, error) {
-	return nil, "", lacks("List", CanList)
+	return nil, "", missingAbilityError("List", CanList)
 }
 
 // Counts gives [ErrUnsupported].
 func (Unimplemented) Counts(context.Context, CountsQuery) ([]LaneCounts, error) {
-	return nil, lacks("Counts", CanCount)
+	return nil, missingAbilityError("Counts", CanCount)
 }
 
 // Prune gives [ErrUnsupported].
 func (Unimplemented) Prune(context.Context, PruneQuery) (Pruned, error) {
-	return Pruned{}, lacks("Prune", CanPrune)
+	return Pruned{}, missingAbilityError("Prune", CanPrune)
 }
 
 // KeepPrepared gives [ErrUnsupported].
 func (Unimplemented) KeepPrepared(context.Context, []Prepared) ([]bool, error) {
-	return nil, lacks("KeepPrepared", CanKeepPrepared)
+	return nil, missingAbilityError("KeepPrepared", CanKeepPrepared)
 }
 
 // Witnesses gives [ErrUnsupported].
 func (Unimplemented) Witnesses(context.Context, Ref, int) ([]batch.ID, error) {
-	return nil, lacks("Witnesses", CanFindWitnesses)
+	return nil, missingAbilityError("Witnesses", CanFindWitnesses)
 }
 
 // ReadTexts gives [ErrUnsupported].
 func (Unimplemented) ReadTexts(context.Context, TextKind, ...string) ([]Text, time.Time, error) {
-	return nil, time.Time{}, lacks("ReadTexts", CanKeepTexts)
+	return nil, time.Time{}, missingAbilityError("ReadTexts", CanKeepTexts)
 }
 
 // ListTexts gives [ErrUnsupported].
 func (Unimplemented) ListTexts(context.Context, TextsQuery) ([]Text, time.Time, error) {
-	return nil, time.Time{}, lacks("ListTexts", CanKeepTexts)
+	return nil, time.Time{}, missingAbilityError("ListTexts", CanKeepTexts)
 }
 
 // SwapTexts gives [ErrUnsupported].
 func (Unimplemented) SwapTexts(context.Context, ...Text) (bool, error) {
-	return false, lacks("SwapTexts", CanKeepTexts)
+	return false, missingAbilityError("SwapTexts", CanKeepTexts)
 }
 
 // CountOpen gives [ErrUnsupported].
 func (Unimplemented) CountOpen(context.Context) (Totals, error) {
-	return Totals{}, lacks("CountOpen", CanCountOpen)
+	return Totals{}, missingAbilityError("CountOpen", CanCountOpen)
 }
 
 // Cancel gives [ErrUnsupported].
 func (Unimplemented) Cancel(context.Context, batch.Record, batch.By) (batch.Record, error) {
-	return batch.Record{}, lacks("Cancel", CanOperate)
+	return batch.Record{}, missingAbilityError("Cancel", CanOperate)
 }
 
 // Requeue gives [ErrUnsupported].
 func (Unimplemented) Requeue(context.Context, batch.Record, Requeue, batch.By) (batch.Record, error) {
-	return batch.Record{}, lacks("Requeue", CanOperate)
+	return batch.Record{}, missingAbilityError("Requeue", CanOperate)
 }
 
 // Decide gives [ErrUnsupported].
 func (Unimplemented) Decide(context.Context, batch.Record, batch.Ruling, batch.By) (batch.Record, error) {
-	return batch.Record{}, lacks("Decide", CanOperate)
+	return batch.Record{}, missingAbilityError("Decide", CanOperate)
 }
 
 // Withdraw gives [ErrUnsupported].
 func (Unimplemented) Withdraw(context.Context, batch.Record, batch.By) (batch.Record, error) {
-	return batch.Record{}, lacks("Withdraw", CanOperate)
+	return batch.Record{}, missingAbilityError("Withdraw", CanOperate)
 }
 
 // Acquit gives [ErrUnsupported].
 func (Unimplemented) Acquit(context.Context, batch.Record, batch.By) (batch.Record, error) {
-	return batch.Record{}, lacks("Acquit", CanOperate)
+	return batch.Record{}, missingAbilityError("Acquit", CanOperate)
 }
 
 // Steer gives [ErrUnsupported].
 func (Unimplemented) Steer(context.Context, Steering) (batch.Control, bool, error) {
-	return batch.Control{}, false, lacks("Steer", CanControl)
+	return batch.Control{}, false, missingAbilityError("Steer", CanControl)
 }
 
 // Control gives [ErrUnsupported].
 func (Unimplemented) Control(context.Context, batch.Scope) (batch.Control, error) {
-	return batch.Control{}, lacks("Control", CanControl)
+	return batch.Control{}, missingAbilityError("Control", CanControl)
 }
 
 // ControlsOf gives [ErrUnsupported].
 func (Unimplemented) ControlsOf(context.Context, ControlsQuery) ([]batch.Control, error) {
-	return nil, lacks("ControlsOf", CanControl)
+	return nil, missingAbilityError("ControlsOf", CanControl)
 }
 
 // History gives [ErrUnsupported].
 func (Unimplemented) History(context.Context, batch.Key) ([]batch.Act, error) {
-	return nil, lacks("History", CanInspect)
+	return nil, missingAbilityError("History", CanInspect)
 }
 
 // LaneHistory gives [ErrUnsupported].
 func (Unimplemented) LaneHistory(context.Context, batch.Scope) ([]batch.Act, error) {
-	return nil, lacks("LaneHistory", CanInspect)
+	return nil, missingAbilityError("LaneHistory", CanInspect)
 }
 
 // Attempts gives [ErrUnsupported].
 func (Unimplemented) Attempts(context.Context, batch.Key) ([]batch.Report, error) {
-	return nil, lacks("Attempts", CanInspect)
+	return nil, missingAbilityError("Attempts", CanInspect)
 }
 
 // Look gives [ErrUnsupported].
 func (Unimplemented) Look(context.Context, batch.Key, int) (Look, error) {
-	return Look{}, lacks("Look", CanInspect)
+	return Look{}, missingAbilityError("Look", CanInspect)
 }
 
 // Acts gives [ErrUnsupported].
 func (Unimplemented) Acts(context.Context, ActsQuery) ([]batch.Act, Cursor, error) {
-	return nil, "", lacks("Acts", CanListActs)
+	return nil, "", missingAbilityError("Acts", CanListActs)
 }
 
 // Survey gives [ErrUnsupported].
 func (Unimplemented) Survey(context.Context, SurveyQuery) (Survey, error) {
-	return Survey{}, lacks("Survey", CanSurvey)
+	return Survey{}, missingAbilityError("Survey", CanSurvey)
 }
 
 // Find gives [ErrUnsupported].
 func (Unimplemented) Find(context.Context, FindQuery) ([]batch.Record, bool, error) {
-	return nil, false, lacks("Find", CanFind)
+	return nil, false, missingAbilityError("Find", CanFind)
 }
 
 // FindLanes gives [ErrUnsupported].
 func (Unimplemented) FindLanes(context.Context, FindLanesQuery) ([]batch.ServiceID, error) {
-	return nil, lacks("FindLanes", CanFind)
+	return nil, missingAbilityError("FindLanes", CanFind)
 }
 
 // LeaseStream gives [ErrUnsupported].
 func (Unimplemented) LeaseStream(context.Context, string, string, time.Duration) (int64, bool, error) {
-	return 0, false, lacks("LeaseStream", CanKeepStreams)
+	return 0, false, missingAbilityError("LeaseStream", CanKeepStreams)
 }
 
 // AppendStream gives [ErrUnsupported].
 func (Unimplemented) AppendStream(context.Context, batch.StreamEntry) (bool, error) {
-	return false, lacks("AppendStream", CanKeepStreams)
+	return false, missingAbilityError("AppendStream", CanKeepStreams)
 }
 
 // FindStream gives [ErrUnsupported].
 func (Unimplemented) FindStream(context.Context, string, []string) (batch.StreamFound, error) {
-	return batch.StreamFound{}, lacks("FindStream", CanKeepStreams)
+	return batch.StreamFound{}, missingAbilityError("FindStream", CanKeepStreams)
 }
 
 // Tell gives [ErrUnsupported].
-func (Unimplemented) Tell(context.Context, Hint) error { return lacks("Tell", CanHint) }
+func (Unimplemented) Tell(context.Context, Hint) error { return missingAbilityError("Tell", CanHint) }
 
 // Hear gives [ErrUnsupported].
-func (Unimplemented) Hear(context.Context, Listener) error { return lacks("Hear", CanHint) }
+func (Unimplemented) Hear(context.Context, Listener) error {
+	return missingAbilityError("Hear", CanHint)
+}

@@ -47,13 +47,13 @@ type Settings struct {
 // record.
 type Record struct {
 	Settings
-	// Alike has further services whose settings were compared and are the same, maxAlike at most.
+	// Alike has further services whose settings were compared and are the same, maxAlikeServices at most.
 	Alike []batch.ServiceID `json:"alike,omitempty"`
 	// Varies is true if a service of the route was seen with other traits than Service has.
 	Varies bool `json:"varies,omitempty"`
 	// Other has the oldest settings that another process has since replaced by its own, and
 	// Further the later ones, oldest first. They stay until a person confirms that no process has
-	// them any more; Agreed names that person. More is true if there were more than maxOther, so
+	// them any more; Agreed names that person. More is true if there were more than maxOtherSettings, so
 	// that some are not kept.
 	Other   *Settings  `json:"other,omitempty"`
 	Further []Settings `json:"further,omitempty"`
@@ -62,14 +62,14 @@ type Record struct {
 }
 
 const (
-	// maxAlike bounds Record.Alike: a route may have very many services.
-	maxAlike = 16
-	// maxOther bounds Record.Other and Further together.
-	maxOther = 8
+	// maxAlikeServices bounds Record.Alike: a route may have very many services.
+	maxAlikeServices = 16
+	// maxOtherSettings bounds Record.Other and Further together.
+	maxOtherSettings = 8
 )
 
 // Full reports whether Alike is full.
-func (r Record) Full() bool { return len(r.Alike) >= maxAlike }
+func (r Record) Full() bool { return len(r.Alike) >= maxAlikeServices }
 
 // Compare returns the record after a comparison that found the settings of s to be the same.
 func (r Record) Compare(s batch.ServiceID) Record {
@@ -91,12 +91,12 @@ func (r Record) Holds(s batch.ServiceID) bool {
 // Replace returns the record with other settings. It keeps the former settings if they differ, and
 // the oldest of them if there are too many.
 func (r Record) Replace(by Settings) Record {
-	others := slices.DeleteFunc(r.others(), by.Same)
+	others := slices.DeleteFunc(r.otherSettings(), by.Same)
 	if !slices.ContainsFunc(others, r.Same) {
 		others = append(others, r.Settings)
 	}
-	if len(others) > maxOther {
-		others, r.More = others[:maxOther], true
+	if len(others) > maxOtherSettings {
+		others, r.More = others[:maxOtherSettings], true
 	}
 	r.Settings, r.Other, r.Further, r.Agreed = by, &others[0], others[1:], nil
 	return r
@@ -112,11 +112,11 @@ func (r Record) WithAgreement(by batch.By) Record {
 // Disagree reports whether the record has other settings that differ from the present ones. same
 // compares two settings.
 func (r Record) Disagree(same func(a, b Settings) bool) bool {
-	return r.More || slices.ContainsFunc(r.others(), func(o Settings) bool { return !same(r.Settings, o) })
+	return r.More || slices.ContainsFunc(r.otherSettings(), func(o Settings) bool { return !same(r.Settings, o) })
 }
 
-// others returns Other and Further together.
-func (r Record) others() []Settings {
+// otherSettings returns Other and Further together.
+func (r Record) otherSettings() []Settings {
 	if r.Other == nil {
 		return slices.Clone(r.Further)
 	}

@@ -60,7 +60,7 @@ func actsOf(found []actCols, scope batch.Scope) []batch.Act {
 
 // History is [store.Store].History.
 func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
-	found, err := readOf[actCols](ctx, s, "read a history", key, sqlBatchActs)
+	found, err := readRowsOfBatch[actCols](ctx, s, "read a history", key, sqlBatchActs)
 	if err != nil {
 		return nil, err
 	}
@@ -71,10 +71,10 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 	return all, nil
 }
 
-// readOf returns the rows that a statement finds about a batch. The error wraps batch.ErrNotFound
+// readRowsOfBatch returns the rows that a statement finds about a batch. The error wraps batch.ErrNotFound
 // if the batch is not stored.
-func readOf[T any](ctx context.Context, s *Store, op string, key batch.Key, statement string) ([]T, error) {
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]T, error) {
+func readRowsOfBatch[T any](ctx context.Context, s *Store, op string, key batch.Key, statement string) ([]T, error) {
+	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) ([]T, error) {
 		n, err := seqOf(ctx, t, key)
 		if err != nil {
 			return nil, err
@@ -87,9 +87,9 @@ func readOf[T any](ctx context.Context, s *Store, op string, key batch.Key, stat
 func (s *Store) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
 	const op = "read a lane's history"
 	if err := scope.Validate(); err != nil {
-		return nil, s.d.Wrap(op, err)
+		return nil, s.driver.Wrap(op, err)
 	}
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]batch.Act, error) {
+	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) ([]batch.Act, error) {
 		rows, err := Query[actCols](ctx, t, sqlLaneActs, scope.All, string(scope.Service))
 		return actsOf(rows, scope), err
 	})
@@ -111,7 +111,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 	q = q.Bounded()
 	from, err := store.ParseActPlace(q.After)
 	if err != nil {
-		return nil, "", s.d.Wrap(op, err)
+		return nil, "", s.driver.Wrap(op, err)
 	}
 	// Of several acts of one moment, the acts upon lanes come first.
 	seq, position := from.Seq, from.Position
@@ -120,7 +120,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) (found []batch.Act,
 	} else {
 		from.All, from.Service, from.Position = false, "", 0
 	}
-	all, err := ask(ctx, s.d.Snapshot, op, func(ctx context.Context, t Tx) ([]placedAct, error) {
+	all, err := readResult(ctx, s.driver.Snapshot, op, func(ctx context.Context, t Tx) ([]placedAct, error) {
 		all, err := Query[placedAct](ctx, t, sqlAllLaneActs, from.At, from.All, from.Service, from.Position, int64(q.Limit+1))
 		if err != nil {
 			return nil, err
@@ -164,8 +164,8 @@ type reportCols struct {
 	Instance   string `db:"instance"`
 }
 
-// reportTime is the index of a report's time among the values of its row.
-const reportTime = 2
+// reportTimeIndex is the index of a report's time among the values of its row.
+const reportTimeIndex = 2
 
 // Reports returns the rows of the reports that are to be kept of applied outcomes. KeepReports
 // writes them.
@@ -194,7 +194,7 @@ func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) e
 	}
 	trims := make([][]any, len(rows))
 	for i, row := range rows {
-		row[reportTime], trims[i] = now, []any{row[0], int64(batch.MaxReports - 1)}
+		row[reportTimeIndex], trims[i] = now, []any{row[0], int64(batch.MaxReports - 1)}
 	}
 	if _, err = t.ExecAll(ctx, insert, rows); err == nil {
 		_, err = t.ExecAll(ctx, trim, trims)
@@ -204,7 +204,7 @@ func KeepReports(ctx context.Context, t Tx, rows [][]any, insert, trim string) e
 
 // Attempts is [store.Store].Attempts.
 func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
-	found, err := readOf[reportCols](ctx, s, "read attempts", key, sqlAttempts)
+	found, err := readRowsOfBatch[reportCols](ctx, s, "read attempts", key, sqlAttempts)
 	if err != nil {
 		return nil, err
 	}
@@ -220,13 +220,13 @@ func (s *Store) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, er
 
 // Look is [store.Store].Look. It is one transaction that only reads, so it sees one moment.
 func (s *Store) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
-	return ask(ctx, s.d.Snapshot, "look", func(ctx context.Context, t Tx) (store.Look, error) {
+	return readResult(ctx, s.driver.Snapshot, "look", func(ctx context.Context, t Tx) (store.Look, error) {
 		return s.readLook(ctx, t, key, max(1, window))
 	})
 }
 
 func (s *Store) readLook(ctx context.Context, t Tx, key batch.Key, window int) (l store.Look, err error) {
-	found, err := Query[foundCols](ctx, t, s.d.Look, hashText(key.ID))
+	found, err := Query[foundCols](ctx, t, s.driver.Look, hashText(key.ID))
 	if err != nil {
 		return l, err
 	}

@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// briefRows is how many rows of a table one statement of a brief survey reads.
-	briefRows = 50_000
-	// briefLanes is the smallest number of lanes to which the rows of one statement may belong. If
+	// maxBriefRows is how many rows of a table one statement of a brief survey reads.
+	maxBriefRows = 50_000
+	// minBriefLanes is the smallest number of lanes to which the rows of one statement may belong. If
 	// they belong to fewer lanes, the lanes are long, and to look up each lane costs less than to
 	// read all of their rows.
-	briefLanes = 50
-	// briefBeside is how many rows of other lanes than those asked for such a statement may read.
-	briefBeside = 1000
+	minBriefLanes = 50
+	// maxOtherLanesRows is how many rows of other lanes than those asked for such a statement may read.
+	maxOtherLanesRows = 1000
 )
 
-// brief is Survey for a [store.SurveyQuery] with Brief. Other surveys look up each lane in each
+// briefSurvey is Survey for a [store.SurveyQuery] with Brief. Other surveys look up each lane in each
 // table. brief reads the tables in the order of the lanes, one span of lanes after the other, and
 // lets the database count.
-func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
+func (s *Store) briefSurvey(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	for first := true; first || len(found.Lanes) < q.Limit; first = false {
 		part := q
 		part.Limit -= len(found.Lanes)
 		var page store.Survey
 		var more, long bool
-		err := s.d.Surveying(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
-			page, more, long, err = s.briefPart(ctx, t, part)
+		err := s.driver.Surveying(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
+			page, more, long, err = s.briefSurveyPart(ctx, t, part)
 			return err
 		})
 		if err == nil && long {
@@ -52,13 +52,13 @@ func (s *Store) brief(ctx context.Context, q store.SurveyQuery) (found store.Sur
 	return found, nil
 }
 
-// briefPart reads lanes at one moment. more reports whether further lanes may follow. long reports
-// that briefPart has read no lane, because the next lanes are long.
-func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
-	if found, err = readMoment(ctx, t); err != nil {
+// briefSurveyPart reads lanes at one moment. more reports whether further lanes may follow. long reports
+// that briefSurveyPart has read no lane, because the next lanes are long.
+func (s *Store) briefSurveyPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
+	if found, err = readClockAndControl(ctx, t); err != nil {
 		return found, false, false, err
 	}
-	in := laneSpan{after: q.After, fromFirst: q.Start}
+	in := laneSpan{afterLane: q.After, fromFirst: q.Start}
 	counted, err := s.briefCounts(ctx, t, in, q.Limit)
 	if err != nil {
 		return found, false, false, err
@@ -67,21 +67,21 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 	for _, c := range counted {
 		rows += int(c.N)
 	}
-	if rows >= briefRows {
-		if len(counted) < briefLanes {
+	if rows >= maxBriefRows {
+		if len(counted) < minBriefLanes {
 			return found, true, true, nil
 		}
 		counted, more = counted[:len(counted)-1], true // the last lane may have more rows
 	}
 	more = more || len(counted) == q.Limit
 	if more {
-		in.to, in.hasEnd = batch.ServiceID(counted[len(counted)-1].Service), true
+		in.lastLane, in.hasEnd = batch.ServiceID(counted[len(counted)-1].Service), true
 	}
 	tried, err := s.briefRows(ctx, t, in)
 	if err != nil {
 		return found, false, false, err
 	}
-	if len(tried) > briefRows { // the last of these lanes may have more attempted rows
+	if len(tried) > maxBriefRows { // the last of these lanes may have more attempted rows
 		cut := tried[len(tried)-1].ServiceID
 		tried = tried[:slices.IndexFunc(tried, func(c briefCols) bool { return c.ServiceID == cut })]
 		counted = slices.DeleteFunc(counted, func(c briefCount) bool { return c.Service >= cut })
@@ -89,14 +89,14 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 			return found, true, true, nil
 		}
 	}
-	lanes := mergeBrief(counted, tried, s.d.BriefAll)
+	lanes := mergeBrief(counted, tried, s.driver.BriefAll)
 	if len(lanes) > q.Limit {
 		lanes, more = lanes[:q.Limit], true
 	}
 	if len(lanes) == 0 {
 		return found, false, false, nil
 	}
-	in.to, in.hasEnd = lanes[len(lanes)-1].Service, true
+	in.lastLane, in.hasEnd = lanes[len(lanes)-1].Service, true
 	beside, err := readBriefLaneFacts(ctx, t, in, lanes)
 	if err != nil {
 		return found, false, false, err
@@ -110,29 +110,29 @@ func (s *Store) briefPart(ctx context.Context, t Tx, q store.SurveyQuery) (found
 // laneSpan is a span of lanes in the order of services: the lanes after one lane, up to and
 // including another.
 type laneSpan struct {
-	after     batch.ServiceID
+	afterLane batch.ServiceID
 	fromFirst bool // true if the span begins with the first lane
-	to        batch.ServiceID
+	lastLane  batch.ServiceID
 	hasEnd    bool // true if the span ends with to
 }
 
-// where adds the conditions that a column of services is in the span.
-func (in laneSpan) where(c *conditions, column string) {
+// addConditions adds the conditions that a column of services is in the span.
+func (in laneSpan) addConditions(c *conditions, column string) {
 	if !in.fromFirst {
-		c.add(column+" > ?::text", string(in.after))
+		c.add(column+" > ?::text", string(in.afterLane))
 	}
 	if in.hasEnd {
-		c.add(column+" <= ?::text", string(in.to))
+		c.add(column+" <= ?::text", string(in.lastLane))
 	}
 }
 
 // briefCount is a row of Queries.BriefCounts: a lane, with the number and the first order key of
 // its waiting rows. With BriefAll these are of all its rows, and the first row follows.
 type briefCount struct {
-	Service string `db:"lane"`
-	N       int64  `db:"n"`
-	Oldest  int64  `db:"oldest"`
-	front   *briefCols
+	Service  string `db:"lane"`
+	N        int64  `db:"n"`
+	Oldest   int64  `db:"oldest"`
+	firstRow *briefCols
 }
 
 // briefFront is a briefCount and the first row of the lane.
@@ -158,11 +158,11 @@ type briefCols struct {
 	Decision     string         `db:"decision"`
 }
 
-// attempted is [store.Row.Attempted].
-func (c *briefCols) attempted() bool { return c.Attempt > 0 }
+// isAttempted is [store.Row.Attempted].
+func (c *briefCols) isAttempted() bool { return c.Attempt > 0 }
 
-// fill writes the columns into r, which is zero before.
-func (c *briefCols) fill(r *store.LaneRow) {
+// fillLaneRow writes the columns into r, which is zero before.
+func (c *briefCols) fillLaneRow(r *store.LaneRow) {
 	r.Key.Service, r.Ref.Row, r.Created = batch.ServiceID(c.ServiceID), c.Seq, FromMicro(c.CreatedAt)
 	w := &r.Row
 	w.State, w.Attempt, w.DoubtAttempt, w.Decision = batch.State(c.State), int(c.Attempt), int(c.DoubtAttempt), c.Decision
@@ -175,15 +175,15 @@ func (c *briefCols) fill(r *store.LaneRow) {
 
 func (s *Store) briefCounts(ctx context.Context, t Tx, in laneSpan, limit int) ([]briefCount, error) {
 	var c conditions
-	in.where(&c, "w.service_id")
-	statement, args := c.statement(s.d.BriefCounts, s.d.BriefCountsEnd, int64(briefRows), int64(limit))
-	if !s.d.BriefAll {
+	in.addConditions(&c, "w.service_id")
+	statement, args := c.statement(s.driver.BriefCounts, s.driver.BriefCountsEnd, int64(maxBriefRows), int64(limit))
+	if !s.driver.BriefAll {
 		return QueryMany[briefCount](ctx, t, limit, statement, args...)
 	}
 	var found []briefCount
 	err := Each(ctx, t, func(f *briefFront) error {
 		row := f.briefCols
-		f.front = &row
+		f.firstRow = &row
 		found = append(found, f.briefCount)
 		return nil
 	}, statement, args...)
@@ -192,9 +192,9 @@ func (s *Store) briefCounts(ctx context.Context, t Tx, in laneSpan, limit int) (
 
 func (s *Store) briefRows(ctx context.Context, t Tx, in laneSpan) ([]briefCols, error) {
 	var c conditions
-	in.where(&c, "a.service_id")
-	statement, args := c.statement(s.d.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT ?::bigint", int64(briefRows+1))
-	return QueryMany[briefCols](ctx, t, briefRows/10, statement, args...)
+	in.addConditions(&c, "a.service_id")
+	statement, args := c.statement(s.driver.BriefRows, " ORDER BY a.service_id, a.created_at LIMIT ?::bigint", int64(maxBriefRows+1))
+	return QueryMany[briefCols](ctx, t, maxBriefRows/10, statement, args...)
 }
 
 // mergeBrief combines the counts and the attempted rows of lanes, both in the order of services.
@@ -214,21 +214,21 @@ func mergeBrief(counted []briefCount, tried []briefCols, all bool) []store.LaneS
 		for n < len(tried) && tried[n].ServiceID == c.Service {
 			n++
 		}
-		l := briefLane(c, tried[:n], all, rows)
+		l := briefLaneSurvey(c, tried[:n], all, rows)
 		lanes, tried, rows = append(lanes, l), tried[n:], rows[len(l.Rows):]
 	}
 	return lanes
 }
 
-// briefLane combines the count and the attempted rows of a lane. It fills the first elements of
+// briefLaneSurvey combines the count and the attempted rows of a lane. It fills the first elements of
 // rows, which are zero before.
-func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
+func briefLaneSurvey(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
 	l := store.LaneSurvey{Service: batch.ServiceID(c.Service), Waiting: int(c.N)}
 	n := 0
 	var front *briefCols // the first waiting row, if the statement has read it
 	for i := range tried {
-		if r := &tried[i]; r.attempted() {
-			r.fill(&rows[n])
+		if r := &tried[i]; r.isAttempted() {
+			r.fillLaneRow(&rows[n])
 			n++
 		} else {
 			l.Waiting++
@@ -245,8 +245,8 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Ref.Row, b.Ref.Row))
 		})
 	}
-	if c.front != nil && !c.front.attempted() {
-		front = c.front
+	if c.firstRow != nil && !c.firstRow.isAttempted() {
+		front = c.firstRow
 	}
 	if c.N > 0 && l.Waiting > 0 && (front == nil || c.Oldest < front.CreatedAt) {
 		first := &rows[n]
@@ -256,7 +256,7 @@ func briefLane(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) 
 		}
 		n++
 	} else if front != nil {
-		front.fill(&rows[n])
+		front.fillLaneRow(&rows[n])
 		n++
 	}
 	l.Rows = rows[:n:n]
@@ -271,23 +271,23 @@ func readBriefLaneFacts(ctx context.Context, t Tx, in laneSpan, lanes []store.La
 	for i := range lanes {
 		names[i] = lanes[i].Service
 	}
-	most := len(lanes) + briefBeside
+	most := len(lanes) + maxOtherLanesRows
 	var c conditions
-	in.where(&c, "c.service_id")
+	in.addConditions(&c, "c.service_id")
 	statement, args := c.statement(briefControls, " ORDER BY c.service_id LIMIT ?::bigint", int64(most))
-	b.controls, err = controls(ctx, t, statement, args...)
+	b.controls, err = readControls(ctx, t, statement, args...)
 	if err == nil && len(b.controls) == most {
-		b.controls, err = controls(ctx, t, sqlControlsOf, texts(t, names))
+		b.controls, err = readControls(ctx, t, sqlControlsOf, textArray(t, names))
 	}
 	if err != nil {
 		return b, err
 	}
 	c = conditions{}
-	in.where(&c, "s.name")
+	in.addConditions(&c, "s.name")
 	statement, args = c.statement(briefServed, " ORDER BY s.name LIMIT ?::bigint", int64(most))
-	b.ledgers, err = ledgers(ctx, t, statement, args...)
+	b.ledgers, err = readLedgers(ctx, t, statement, args...)
 	if err == nil && len(b.ledgers) == most {
-		b.ledgers, err = ledgers(ctx, t, sqlServed, texts(t, names))
+		b.ledgers, err = readLedgers(ctx, t, sqlServed, textArray(t, names))
 	}
 	return b, err
 }

@@ -12,9 +12,9 @@ import (
 func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Control, changed bool, err error) {
 	const op = "steer"
 	if err := st.Validate(); err != nil {
-		return batch.Control{}, false, s.d.Wrap(op, err)
+		return batch.Control{}, false, s.driver.Wrap(op, err)
 	}
-	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+	err = s.driver.Write(ctx, op, func(ctx context.Context, t Tx) error {
 		was, err := lockControl(ctx, t, st.Scope)
 		if err != nil {
 			return err
@@ -67,9 +67,9 @@ func setControl(ctx context.Context, t Tx, c batch.Control) (err error) {
 func (s *Store) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	const op = "read a control"
 	if err := scope.Validate(); err != nil {
-		return batch.Control{}, s.d.Wrap(op, err)
+		return batch.Control{}, s.driver.Wrap(op, err)
 	}
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (batch.Control, error) { return ControlNow(ctx, t, scope) })
+	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) (batch.Control, error) { return ControlNow(ctx, t, scope) })
 }
 
 // ControlNow reads a control.
@@ -86,9 +86,9 @@ func (s *Store) ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.
 	}
 	const op = "list controls"
 	if err := checkAfter(q.After, q.Start); err != nil {
-		return nil, s.d.Wrap(op, err)
+		return nil, s.driver.Wrap(op, err)
 	}
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]batch.Control, error) {
+	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) ([]batch.Control, error) {
 		found, err := Query[ControlCols](ctx, t, sqlControls, string(q.After), q.Start, int64(q.Limit))
 		controls := make([]batch.Control, len(found))
 		for i := range found {

@@ -27,13 +27,13 @@ func nameRange(text string, begins bool) (first, last string) {
 func (s *Store) Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error) {
 	const op = "find"
 	if err := q.Validate(); err != nil {
-		return nil, false, s.d.Wrap(op, err)
+		return nil, false, s.driver.Wrap(op, err)
 	}
 	q = q.Bounded()
 	if !areStorable("", cmp.Or(string(q.ID), q.DataChangeID)) || q.Service != nil && !areStorable(*q.Service) {
 		return nil, false, nil
 	}
-	err = s.d.Snapshot(ctx, op, func(ctx context.Context, t Tx) (err error) {
+	err = s.driver.Snapshot(ctx, op, func(ctx context.Context, t Tx) (err error) {
 		var ids []batch.ID
 		if ids, more, err = s.findIDs(ctx, t, q); err != nil || len(ids) == 0 {
 			found = nil
@@ -61,7 +61,7 @@ func (s *Store) recordsOfIDs(ctx context.Context, t Tx, ids []batch.ID) ([]batch
 	for i, id := range ids {
 		keys[i].ID = id
 	}
-	found, err := readRecords(ctx, t, s.d.ListAll+`b.id_hash = ANY ($1::uuid[])`, hashesOf(t, keys))
+	found, err := readRecords(ctx, t, s.driver.ListAll+`b.id_hash = ANY ($1::uuid[])`, hashesOf(t, keys))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) findIDs(ctx context.Context, t Tx, q store.FindQuery) (ids []bat
 		if ids, more, err = findByBeginning(ctx, t, sqlFindIDs, q); err != nil {
 			return nil, false, err
 		}
-		removed, alsoMore, err := s.begunTombs(ctx, t, q)
+		removed, alsoMore, err := s.tombsByBeginning(ctx, t, q)
 		return append(ids, removed...), more || alsoMore, err
 	}
 	first, last := nameRange(q.DataChangeID, q.Begins)
@@ -101,13 +101,13 @@ func (s *Store) findIDs(ctx context.Context, t Tx, q store.FindQuery) (ids []bat
 	return ids, more, nil
 }
 
-// begunTombs finds the ids of removed batches.
-func (s *Store) begunTombs(ctx context.Context, t Tx, q store.FindQuery) ([]batch.ID, bool, error) {
-	if s.d.TombsByHash != "" {
-		return findByBeginning(ctx, t, s.d.TombsByHash, q)
+// tombsByBeginning finds the ids of removed batches.
+func (s *Store) tombsByBeginning(ctx context.Context, t Tx, q store.FindQuery) ([]batch.ID, bool, error) {
+	if s.driver.TombsByHash != "" {
+		return findByBeginning(ctx, t, s.driver.TombsByHash, q)
 	}
 	first, last := nameRange(string(q.ID), true)
-	ids, err := Query[batch.ID](ctx, t, s.d.TombsByID, first, last, int64(q.Limit+1))
+	ids, err := Query[batch.ID](ctx, t, s.driver.TombsByID, first, last, int64(q.Limit+1))
 	return ids, len(ids) > q.Limit, err
 }
 
@@ -143,15 +143,15 @@ func findByBeginning(ctx context.Context, t Tx, statement string, q store.FindQu
 			return ids, false, nil
 		}
 		last := IDHash(some[len(some)-1])
-		if low = nextHash(last); bytes.Compare(low[:], high[:]) > 0 || low == [16]byte{} {
+		if low = hashAfter(last); bytes.Compare(low[:], high[:]) > 0 || low == [16]byte{} {
 			return ids, false, nil
 		}
 	}
 	return ids, true, nil
 }
 
-// nextHash returns the hash that follows h; zero after the last hash.
-func nextHash(h [16]byte) [16]byte {
+// hashAfter returns the hash that follows h; zero after the last hash.
+func hashAfter(h [16]byte) [16]byte {
 	for i := len(h) - 1; i >= 0; i-- {
 		if h[i]++; h[i] != 0 {
 			break
@@ -167,7 +167,7 @@ func (s *Store) FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.
 		return nil, nil
 	}
 	first, last := nameRange(string(q.Name), q.Begins)
-	return ask(ctx, s.d.Read, "find lanes", func(ctx context.Context, t Tx) ([]batch.ServiceID, error) {
+	return readResult(ctx, s.driver.Read, "find lanes", func(ctx context.Context, t Tx) ([]batch.ServiceID, error) {
 		var found []batch.ServiceID
 		for _, statement := range []string{sqlLanesOfBatches, sqlLanesOfOrders, sqlLanesSteered, sqlLanesServed} {
 			some, err := Query[batch.ServiceID](ctx, t, statement, first, last, int64(q.Limit))
@@ -186,7 +186,7 @@ func (s *Store) FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.
 func (s *Store) FindOrders(ctx context.Context, q order.FindQuery) (found []order.Record, more bool, err error) {
 	const op = "find orders"
 	if err := q.Validate(); err != nil {
-		return nil, false, s.d.Wrap(op, err)
+		return nil, false, s.driver.Wrap(op, err)
 	}
 	q = q.Bounded()
 	text, statement := string(q.ID), sqlFindOrders
@@ -197,7 +197,7 @@ func (s *Store) FindOrders(ctx context.Context, q order.FindQuery) (found []orde
 		return nil, false, nil
 	}
 	first, last := nameRange(text, q.Begins)
-	rows, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
+	rows, err := readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
 		return Query[orderCols](ctx, t, statement, first, last, int64(q.Limit+1))
 	})
 	for i := range rows[:min(len(rows), q.Limit)] {

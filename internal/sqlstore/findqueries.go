@@ -2,16 +2,16 @@ package sqlstore
 
 // Statements of searches. $1 and $2 are the first and the last of the names that begin alike.
 const (
-	findChanges    = `SELECT b.header_signature FROM {batches} b WHERE `
-	findTombs      = `SELECT b.header_signature FROM {tombstones} b WHERE `
-	byChange       = `b.data_change_id >= $1::text AND b.data_change_id <= $2::text AND b.data_change_id <> ''`
-	inOrder        = ` ORDER BY b.data_change_id, b.service_id LIMIT $3::bigint`
-	sqlFindIDs     = `SELECT b.header_signature FROM {batches} b WHERE b.id_hash >= $1::uuid AND b.id_hash <= $2::uuid ORDER BY b.id_hash LIMIT $3::bigint`
-	sqlChanges     = findChanges + byChange + inOrder
-	sqlTombChanges = findTombs + byChange + inOrder
-	sqlChangesOf   = findChanges + byChange + ` AND b.service_id = $4::text` + inOrder
-	sqlTombsOf     = findTombs + byChange + ` AND b.service_id = $4::text` + inOrder
-	sqlFindOrders  = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows +
+	findChanges     = `SELECT b.header_signature FROM {batches} b WHERE `
+	findTombs       = `SELECT b.header_signature FROM {tombstones} b WHERE `
+	changeCondition = `b.data_change_id >= $1::text AND b.data_change_id <= $2::text AND b.data_change_id <> ''`
+	changeOrder     = ` ORDER BY b.data_change_id, b.service_id LIMIT $3::bigint`
+	sqlFindIDs      = `SELECT b.header_signature FROM {batches} b WHERE b.id_hash >= $1::uuid AND b.id_hash <= $2::uuid ORDER BY b.id_hash LIMIT $3::bigint`
+	sqlChanges      = findChanges + changeCondition + changeOrder
+	sqlTombChanges  = findTombs + changeCondition + changeOrder
+	sqlChangesOf    = findChanges + changeCondition + ` AND b.service_id = $4::text` + changeOrder
+	sqlTombsOf      = findTombs + changeCondition + ` AND b.service_id = $4::text` + changeOrder
+	sqlFindOrders   = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows +
 		` WHERE o.order_id >= $1::text AND o.order_id <= $2::text ORDER BY o.order_id LIMIT $3::bigint`
 	sqlFindOrderKeys = `SELECT ` + colsOrderRecord + ` FROM {orders} o` + joinOrderRows +
 		` WHERE o.idempotency_key >= $1::text AND o.idempotency_key <= $2::text AND o.idempotency_key <> ''

@@ -16,11 +16,11 @@ const FreshBytes = 12 << 20
 // freshEntryBytes is about the memory that an entry takes beside its texts and its bytes.
 const freshEntryBytes = 256
 
-// freshRefusals is how many batches find no room before a batch replaces other entries. So entries
+// maxFreshRefusals is how many batches find no room before a batch replaces other entries. So entries
 // that this process never claims, because another process did or their lane is paused, are removed
 // in the end. If many batches wait, a smaller number would remove batches that are about to be
 // claimed.
-const freshRefusals = 8
+const maxFreshRefusals = 8
 
 // Fresh keeps batches that this process has just added, so that its own claims need not read them
 // back. It keeps only the parts that never change while the row exists, under the number of the
@@ -29,10 +29,10 @@ const freshRefusals = 8
 type Fresh struct {
 	maxBytes int
 
-	mu      sync.Mutex
-	entries map[int64]freshBatch
-	size    int // the bytes of all entries
-	refused int // the batches without room since the last batch that replaced others
+	mu        sync.Mutex
+	entries   map[int64]freshBatch
+	usedBytes int // the bytes of all entries
+	refusals  int // the batches without room since the last batch that replaced others
 }
 
 // FreshBatch is the part of an entry that a claim needs to choose batches.
@@ -73,24 +73,24 @@ func (f *Fresh) Put(seq, created int64, b *batch.Batch) {
 		},
 		created: created, payload: bytes.Clone(b.Payload), size: size,
 	}
-	f.size += size
+	f.usedBytes += size
 }
 
 // makeRoom reports whether an entry of this size may be added. It removes other entries after
-// freshRefusals refusals.
+// maxFreshRefusals refusals.
 func (f *Fresh) makeRoom(size int) bool {
-	if f.size+size <= f.maxBytes {
+	if f.usedBytes+size <= f.maxBytes {
 		return true
 	}
 	if size > f.maxBytes {
 		return false
 	}
-	if f.refused++; f.refused < freshRefusals {
+	if f.refusals++; f.refusals < maxFreshRefusals {
 		return false
 	}
-	f.refused = 0
+	f.refusals = 0
 	for seq := range f.entries { // in any order
-		if f.remove(seq); f.size+size <= f.maxBytes {
+		if f.remove(seq); f.usedBytes+size <= f.maxBytes {
 			break
 		}
 	}
@@ -98,7 +98,7 @@ func (f *Fresh) makeRoom(size int) bool {
 }
 
 func (f *Fresh) remove(seq int64) {
-	f.size -= f.entries[seq].size
+	f.usedBytes -= f.entries[seq].size
 	delete(f.entries, seq)
 }
 
@@ -129,5 +129,5 @@ func (f *Fresh) Take(seq, created int64) ([]byte, bool) {
 func (f *Fresh) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.entries, f.size, f.refused = map[int64]freshBatch{}, 0, 0
+	f.entries, f.usedBytes, f.refusals = map[int64]freshBatch{}, 0, 0
 }

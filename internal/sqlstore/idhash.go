@@ -15,8 +15,8 @@ import (
 // its id. To find two ids that begin alike and have the same hash takes some 2^40 tries, and the
 // second of them is refused; to find another id with the hash of a given id takes 2^80.
 func IDHash(id batch.ID) (hash [16]byte) {
-	var room [128]byte // enough for most ids, so that nothing is allocated
-	sum := sha256.Sum256(append(room[:0], id...))
+	var buf [128]byte // enough for most ids, so that nothing is allocated
+	sum := sha256.Sum256(append(buf[:0], id...))
 	copy(hash[:idBeginBytes], id)
 	copy(hash[idBeginBytes:], sum[:])
 	return hash

@@ -56,9 +56,9 @@ func changeStream(ctx context.Context, t Tx, name string, create bool, rule func
 func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time.Duration) (epoch int64, held bool, err error) {
 	const op = "lease a stream"
 	if err := store.CheckLease(stream, holder, ttl); err != nil {
-		return 0, false, s.d.Wrap(op, err)
+		return 0, false, s.driver.Wrap(op, err)
 	}
-	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+	err = s.driver.Write(ctx, op, func(ctx context.Context, t Tx) error {
 		next, _, ok, err := changeStream(ctx, t, stream, true, func(was store.Stream, now time.Time) (store.Stream, bool) {
 			return was.Lease(now, holder, ttl)
 		})
@@ -75,16 +75,16 @@ func (s *Store) LeaseStream(ctx context.Context, stream, holder string, ttl time
 func (s *Store) AppendStream(ctx context.Context, e batch.StreamEntry) (held bool, err error) {
 	const op = "append to a stream"
 	if err := store.CheckEntry(e); err != nil {
-		return false, s.d.Wrap(op, err)
+		return false, s.driver.Wrap(op, err)
 	}
-	err = s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+	err = s.driver.Write(ctx, op, func(ctx context.Context, t Tx) error {
 		_, now, ok, err := changeStream(ctx, t, e.Stream, false, func(was store.Stream, now time.Time) (store.Stream, bool) {
 			return was.Append(now, e)
 		})
 		if held = ok; err != nil || !ok || len(e.IDs) == 0 {
 			return err
 		}
-		_, err = t.Exec(ctx, sqlInsertStreamIDs, e.Stream, texts(t, e.IDs), now)
+		_, err = t.Exec(ctx, sqlInsertStreamIDs, e.Stream, textArray(t, e.IDs), now)
 		return err
 	})
 	return held && err == nil, err
@@ -104,21 +104,21 @@ type streamRow struct {
 func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (found batch.StreamFound, err error) {
 	const op = "look into a stream"
 	if err := store.CheckStream(stream); err != nil {
-		return found, s.d.Wrap(op, err)
+		return found, s.driver.Wrap(op, err)
 	}
-	var in []string
-	err = s.d.Read(ctx, op, func(ctx context.Context, t Tx) error {
-		in = nil
+	var foundIDs []string
+	err = s.driver.Read(ctx, op, func(ctx context.Context, t Tx) error {
+		foundIDs = nil
 		var span store.Stream
 		var now int64
-		for i, some := range chunks(store.StreamIDs(ids)) {
-			rows, err := Query[streamRow](ctx, t, sqlFindStream, stream, texts(t, some))
+		for i, some := range streamIDChunks(store.StreamIDs(ids)) {
+			rows, err := Query[streamRow](ctx, t, sqlFindStream, stream, textArray(t, some))
 			if err != nil {
 				return err
 			}
 			for _, r := range rows {
 				if r.IsID {
-					in = append(in, r.Text)
+					foundIDs = append(foundIDs, r.Text)
 					continue
 				}
 				seen := store.Stream{Since: FromMicro(r.Since), Until: FromMicro(r.Until), Cursor: r.Text}
@@ -134,13 +134,13 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 	if err != nil {
 		return batch.StreamFound{}, err
 	}
-	found.IDs = in
+	found.IDs = foundIDs
 	return found, nil
 }
 
-// chunks splits ids into slices of MaxKeys, one for each statement. Without ids it returns one
+// streamIDChunks splits ids into slices of MaxKeys, one for each statement. Without ids it returns one
 // empty slice.
-func chunks(ids []string) [][]string {
+func streamIDChunks(ids []string) [][]string {
 	if len(ids) == 0 {
 		return [][]string{{}}
 	}

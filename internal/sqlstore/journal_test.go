@@ -16,19 +16,19 @@ import (
 // lockedStream is a transaction that waits for the lock of a stream. Its clock goes on meanwhile.
 type lockedStream struct {
 	Tx
-	stream streamCols
-	clock  int64 // in microseconds
-	wait   time.Duration
+	stream   streamCols
+	nowMicro int64 // in microseconds
+	lockWait time.Duration
 }
 
 func (l *lockedStream) Query(_ context.Context, statement string, _ ...any) (Rows, error) {
 	switch statement {
 	case sqlStream:
-		l.clock += l.wait.Microseconds()
+		l.nowMicro += l.lockWait.Microseconds()
 		s := l.stream
 		return &oneRow{names: []string{"lease_expires", "epoch", "holder"}, values: []any{s.LeaseExpires, s.Epoch, s.Holder}}, nil
 	case sqlNow:
-		return &oneRow{values: []any{l.clock}}, nil
+		return &oneRow{values: []any{l.nowMicro}}, nil
 	}
 	panic(statement)
 }
@@ -40,12 +40,12 @@ func (l *lockedStream) Exec(context.Context, string, ...any) (int64, error) { re
 type oneRow struct {
 	names  []string
 	values []any
-	read   bool
+	isRead bool
 }
 
 func (r *oneRow) Next() bool {
-	was := r.read
-	r.read = true
+	was := r.isRead
+	r.isRead = true
 	return !was
 }
 
@@ -66,25 +66,25 @@ func TestALeaseMayEndDuringTheWaitForItsLock(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	ends := now.Add(time.Minute)
 	for _, c := range []struct {
-		wait  time.Duration
-		still bool
+		lockWait    time.Duration
+		isStillHeld bool
 	}{{0, true}, {time.Minute - time.Microsecond, true}, {time.Minute, false}, {time.Hour, false}} {
 		locked := func() *lockedStream {
-			return &lockedStream{stream: streamCols{Holder: "a", Epoch: 3, LeaseExpires: ends.UnixMicro()}, clock: now.UnixMicro(), wait: c.wait}
+			return &lockedStream{stream: streamCols{Holder: "a", Epoch: 3, LeaseExpires: ends.UnixMicro()}, nowMicro: now.UnixMicro(), lockWait: c.lockWait}
 		}
 		_, at, held, err := changeStream(t.Context(), locked(), "s", false, func(was store.Stream, now time.Time) (store.Stream, bool) {
 			return was.Append(now, batch.StreamEntry{Stream: "s", Epoch: 3})
 		})
 		require.NoError(t, err)
-		assert.Equal(t, c.still, held, "append after %s", c.wait)
-		assert.Equal(t, now.Add(c.wait).UnixMicro(), at)
+		assert.Equal(t, c.isStillHeld, held, "append after %s", c.lockWait)
+		assert.Equal(t, now.Add(c.lockWait).UnixMicro(), at)
 		next, _, held, err := changeStream(t.Context(), locked(), "s", false, func(was store.Stream, now time.Time) (store.Stream, bool) {
 			return was.Lease(now, "b", time.Minute)
 		})
 		require.NoError(t, err)
-		assert.Equal(t, !c.still, held, "lease after %s", c.wait)
+		assert.Equal(t, !c.isStillHeld, held, "lease after %s", c.lockWait)
 		if held {
-			assert.Equal(t, now.Add(c.wait).Add(time.Minute), next.LeaseExpires, "it lasts from the end of the wait on")
+			assert.Equal(t, now.Add(c.lockWait).Add(time.Minute), next.LeaseExpires, "it lasts from the end of the wait on")
 		}
 	}
 }

@@ -47,7 +47,7 @@ func SortKnown(outcomes []store.Outcome, applied []store.Applied, now time.Time)
 // version, which is one higher, and in the times of its claim, its next check, its last POST and
 // its last move. A row changes so when the ledger accepts the batch and goes on executing it.
 func Advances(was, next *store.Row) bool {
-	return onlyStepped(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
+	return isPlainStep(was, next) && !next.Final() && next.NotBefore.Equal(was.NotBefore) && next.DoubtAttempt == was.DoubtAttempt &&
 		next.DoubtSince.Equal(was.DoubtSince) && next.ResendUntil.Equal(was.ResendUntil) && next.Resends == was.Resends &&
 		next.Refused == was.Refused && next.Decision == was.Decision && next.ClaimedBy == was.ClaimedBy &&
 		next.ClaimTTL == was.ClaimTTL && next.Rollbacks == was.Rollbacks && next.SeenAttempt == was.SeenAttempt && next.SeenEndpoint == was.SeenEndpoint
@@ -57,10 +57,10 @@ func Advances(was, next *store.Row) bool {
 // only in the state, in the version, which is one higher, and in the times of the last POST and of
 // the end.
 func Finishes(was, next *store.Row) bool {
-	return onlyStepped(was, next) && !was.Final() && next.Final() && next.State == batch.Committed
+	return isPlainStep(was, next) && !was.Final() && next.Final() && next.State == batch.Committed
 }
 
-func onlyStepped(was, next *store.Row) bool {
+func isPlainStep(was, next *store.Row) bool {
 	return next.Version == was.Version+1 && (next.Withdrawn == was.Withdrawn || next.Final()) && next.Attempt == was.Attempt && next.Spent == was.Spent && next.Failures == was.Failures &&
 		next.AskedAt.Equal(was.AskedAt) && next.SettlesAt.Equal(was.SettlesAt) && next.Requeued == was.Requeued &&
 		next.Error == nil && was.Error == nil && len(next.Receipts) == 0 && len(was.Receipts) == 0 && !next.OrdersSettled && !next.Quarantined

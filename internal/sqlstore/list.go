@@ -17,8 +17,8 @@ import (
 
 // Get is [store.Store].Get.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
-	return ask(ctx, s.d.Snapshot, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
-		found, err := readRecords(ctx, t, s.d.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
+	return readResult(ctx, s.driver.Snapshot, "get", func(ctx context.Context, t Tx) (batch.Record, error) {
+		found, err := readRecords(ctx, t, s.driver.ListAll+`b.id_hash = $1::uuid`, hashText(key.ID))
 		switch {
 		case err != nil:
 			return batch.Record{}, err
@@ -43,26 +43,26 @@ func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 func (s *Store) List(ctx context.Context, q store.ListQuery) (found []batch.Record, next store.Cursor, err error) {
 	q = q.Bounded()
 	if err := cmp.Or(q.Validate(), checkCursor(q.After)); err != nil {
-		return nil, "", s.d.Wrap("list", err)
+		return nil, "", s.driver.Wrap("list", err)
 	}
 	if q.Service != nil && !areStorable(*q.Service) {
 		return nil, "", nil
 	}
 	more := false
-	found, err = ask(ctx, s.d.Snapshot, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
+	found, err = readResult(ctx, s.driver.Snapshot, "list", func(ctx context.Context, t Tx) (_ []batch.Record, err error) {
 		var now int64
 		if q.OlderThan > 0 || q.NewerThan > 0 { // the time as a value, because an index cannot be searched for the result of the clock function
 			if now, err = Now(ctx, t); err != nil {
 				return nil, err
 			}
 		}
-		var low []int64
+		var floors []int64
 		if q.Service != nil && (q.Open || areOpen(q.States)) {
-			if low, err = t.Floors(ctx, Services([]batch.ServiceID{*q.Service})); err != nil {
+			if floors, err = t.Floors(ctx, Services([]batch.ServiceID{*q.Service})); err != nil {
 				return nil, err
 			}
 		}
-		statement, args, err := s.d.list(t, q, now, append(low, math.MinInt64)[0])
+		statement, args, err := s.driver.listStatement(t, q, now, append(floors, math.MinInt64)[0])
 		if err != nil {
 			return nil, err
 		}
@@ -104,8 +104,8 @@ func (c *conditions) statement(from, end string, args ...any) (string, []any) {
 	return sqlx.Rebind(sqlx.DOLLAR, from+strings.Join(append(c.where, "TRUE"), " AND ")+end), append(c.args, args...)
 }
 
-// states adds the condition that an expression is one of n states.
-func (c *conditions) states(t Tx, expression string, n int, at func(i int) any) {
+// addStates adds the condition that an expression is one of n states.
+func (c *conditions) addStates(t Tx, expression string, n int, at func(i int) any) {
 	if n > 0 {
 		c.add(expression+" = ANY (?::smallint[])", t.Array(n, at))
 	}
@@ -150,9 +150,9 @@ func checkCursor(after store.Cursor) error {
 	return err
 }
 
-// list builds the statement of a List. now is the database's clock in microseconds if the query
+// listStatement builds the statement of a List. now is the database's clock in microseconds if the query
 // has ages. low is an order key below which nothing of the lane is open.
-func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, error) {
+func (d *Driver) listStatement(t Tx, q store.ListQuery, now, low int64) (string, []any, error) {
 	var c conditions
 	// Open batches are found through their own tables, so the length of the history does not
 	// matter.
@@ -177,7 +177,7 @@ func (d *Driver) list(t Tx, q store.ListQuery, now, low int64) (string, []any, e
 	if low != math.MinInt64 {
 		c.add(at+" >= ?::bigint", low)
 	}
-	c.states(t, d.State, len(q.States), func(i int) any { return int64(q.States[i]) })
+	c.addStates(t, d.State, len(q.States), func(i int) any { return int64(q.States[i]) })
 	if q.OlderThan > 0 {
 		c.add(at+" <= ?::bigint", now-int64(q.OlderThan/time.Microsecond))
 	}
@@ -197,10 +197,10 @@ func (c *conditions) addTag(q store.ListQuery) {
 		c.add("coalesce(f.quarantined, false)")
 	}
 	if q.Tag.Name == "" {
-		c.add(ofValue, q.Tag.Value)
+		c.add(tagValueMatches, q.Tag.Value)
 		return
 	}
-	c.add(ofTag, q.Tag.Name, q.Tag.Value)
+	c.add(tagNameAndValueMatch, q.Tag.Name, q.Tag.Value)
 }
 
 func areOpen(states []batch.State) bool {
@@ -214,7 +214,7 @@ func areOpen(states []batch.State) bool {
 
 // Finals is [store.Store].Finals.
 func (s *Store) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
-	err = s.d.Snapshot(ctx, "find final batches", func(ctx context.Context, t Tx) error {
+	err = s.driver.Snapshot(ctx, "find final batches", func(ctx context.Context, t Tx) error {
 		ask, want := Want(keys, func(k batch.Key) bool { return k.Validate() == nil }) // in each run of the transaction, since each found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
@@ -253,13 +253,13 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 	q = q.Bounded()
 	const op = "count open batches"
 	if err := checkAfter(q.After, q.Start || q.Service != nil); err != nil {
-		return nil, s.d.Wrap(op, err)
+		return nil, s.driver.Wrap(op, err)
 	}
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (_ []store.LaneCounts, err error) {
+	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) (_ []store.LaneCounts, err error) {
 		var lanes []batch.ServiceID
 		if q.Service != nil {
 			lanes = Services([]batch.ServiceID{*q.Service})
-		} else if lanes, err = s.lanes(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit}); err != nil {
+		} else if lanes, err = s.laneNames(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit}); err != nil {
 			return nil, err
 		}
 		if len(lanes) == 0 {
@@ -269,26 +269,26 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 		if err != nil {
 			return nil, err
 		}
-		found, err := s.count(ctx, t, lanes, low, q.Cap)
+		found, err := s.countStates(ctx, t, lanes, low, q.Cap)
 		return laneCounts(lanes, found, q.Service == nil), err
 	})
 }
 
-// lanes returns the lanes that have open batches, closed lanes included.
-func (s *Store) lanes(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.ServiceID, error) {
+// laneNames returns the lanes that have open batches, closed lanes included.
+func (s *Store) laneNames(ctx context.Context, t Tx, q store.LanesQuery) ([]batch.ServiceID, error) {
 	if q.Start {
-		return Query[batch.ServiceID](ctx, t, s.d.AllLanesFirst, int64(q.Limit))
+		return Query[batch.ServiceID](ctx, t, s.driver.AllLanesFirst, int64(q.Limit))
 	}
-	return Query[batch.ServiceID](ctx, t, s.d.AllLanesAfter, int64(q.Limit), string(q.After))
+	return Query[batch.ServiceID](ctx, t, s.driver.AllLanesAfter, int64(q.Limit), string(q.After))
 }
 
-// count counts the open batches of lanes. low are the floors of these lanes: see Tx.Floors.
-func (s *Store) count(ctx context.Context, t Tx, lanes []batch.ServiceID, low []int64, most int) ([]stateCount, error) {
-	args := []any{texts(t, lanes), int64(most)}
-	if low != nil {
-		args = append(args, t.Ints(low))
+// countStates counts the open batches of lanes. low are the floors of these lanes: see Tx.Floors.
+func (s *Store) countStates(ctx context.Context, t Tx, lanes []batch.ServiceID, floors []int64, most int) ([]stateCount, error) {
+	args := []any{textArray(t, lanes), int64(most)}
+	if floors != nil {
+		args = append(args, t.Ints(floors))
 	}
-	return Query[stateCount](ctx, t, s.d.Counts, args...)
+	return Query[stateCount](ctx, t, s.driver.Counts, args...)
 }
 
 // stateCount is one number about a lane: how many attempted batches it has in a state, or, if

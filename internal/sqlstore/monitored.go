@@ -12,12 +12,12 @@ import (
 func (s *Store) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
 	const op = "keep prepared bytes"
 	if err := store.ValidatePrepared(kept); err != nil {
-		return nil, s.d.Wrap(op, err)
+		return nil, s.driver.Wrap(op, err)
 	}
 	if len(kept) == 0 {
 		return nil, nil
 	}
-	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
+	return readResult(ctx, s.driver.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
 		did := make([]bool, len(kept))
 		rows, _, err := lockAttempted(ctx, t, len(kept), func(i int) store.Ref { return kept[i].Ref })
 		if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 	if len(due) == 0 {
 		return nil
 	}
-	return s.d.Write(ctx, "set next checks", func(ctx context.Context, t Tx) error {
+	return s.driver.Write(ctx, "set next checks", func(ctx context.Context, t Tx) error {
 		rows, now, err := lockAttempted(ctx, t, len(due), func(i int) store.Ref { return due[i].Ref })
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		if len(set) == 0 {
 			return nil
 		}
-		_, err = t.ExecAll(ctx, s.d.SetChecks, set)
+		_, err = t.ExecAll(ctx, s.driver.SetChecks, set)
 		return err
 	})
 }

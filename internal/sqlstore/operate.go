@@ -43,21 +43,21 @@ func (s *Store) Acquit(ctx context.Context, seen batch.Record, by batch.By) (bat
 func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act, rule func(store.Row, time.Time) (store.Row, error)) (batch.Record, error) {
 	op := string(asked.Action)
 	if err := asked.Validate(); err != nil {
-		return batch.Record{}, s.d.Wrap(op, err)
+		return batch.Record{}, s.driver.Wrap(op, err)
 	}
 	if err := store.CheckSeen(seen); err != nil {
-		return batch.Record{}, s.d.Wrap(op, err)
+		return batch.Record{}, s.driver.Wrap(op, err)
 	}
 	key := seen.Key
-	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
-		if s.d.CountRequeue != "" && asked.Action == batch.ActionRequeue && areStorable(key.Service) {
+	return readResult(ctx, s.driver.Write, op, func(ctx context.Context, t Tx) (none batch.Record, err error) {
+		if s.driver.CountRequeue != "" && asked.Action == batch.ActionRequeue && areStorable(key.Service) {
 			// Counted before the batch becomes visible in its old place, so that no claim begins
 			// to read behind that place.
-			if _, err := t.Exec(ctx, s.d.CountRequeue, string(key.Service)); err != nil {
+			if _, err := t.Exec(ctx, s.driver.CountRequeue, string(key.Service)); err != nil {
 				return none, err
 			}
 		}
-		b, us, err := loadOne(ctx, t, key)
+		b, us, err := loadBatch(ctx, t, key)
 		if err != nil {
 			return none, err
 		}
@@ -87,9 +87,9 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	})
 }
 
-// loadOne is Tx.Load for the batch of a key. The error wraps batch.ErrNotFound if the batch is not
+// loadBatch is Tx.Load for the batch of a key. The error wraps batch.ErrNotFound if the batch is not
 // stored.
-func loadOne(ctx context.Context, t Tx, key batch.Key) (*Stored, int64, error) {
+func loadBatch(ctx context.Context, t Tx, key batch.Key) (*Stored, int64, error) {
 	n, err := seqOf(ctx, t, key)
 	if err != nil {
 		return nil, 0, err

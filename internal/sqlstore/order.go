@@ -65,7 +65,7 @@ func (c *orderCols) record() order.Record {
 
 // sortFront sorts the first orders of a queue, and cuts them to those of one batch.
 func sortFront(front []frontCols, q order.NextQuery) (seqs []int64) {
-	slices.SortFunc(front, func(a, b frontCols) int { return a.before(&b.orderCols) })
+	slices.SortFunc(front, func(a, b frontCols) int { return a.compare(&b.orderCols) })
 	sizes := make([]int, len(front))
 	for i := range front {
 		sizes[i], seqs = front[i].Size, append(seqs, front[i].Seq)
@@ -79,8 +79,8 @@ type frontCols struct {
 	Size int `db:"size"`
 }
 
-// before compares two orders by their places in a queue.
-func (c *orderCols) before(o *orderCols) int {
+// compare compares two orders by their places in a queue.
+func (c *orderCols) compare(o *orderCols) int {
 	return cmp.Or(cmp.Compare(o.Priority, c.Priority), cmp.Compare(c.CreatedAt, o.CreatedAt), cmp.Compare(c.ID, o.ID))
 }
 
@@ -90,7 +90,7 @@ func firstGroup(split []orderCols) (seqs []int64) {
 	if len(split) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(split, func(a, b orderCols) int { return a.before(&b) })
+	first := slices.MinFunc(split, func(a, b orderCols) int { return a.compare(&b) })
 	for i := range split {
 		if split[i].Group == first.Group {
 			seqs = append(seqs, split[i].Seq)
@@ -107,7 +107,7 @@ type queuedCols struct {
 
 // sortQueued returns the orders in the order of their queue.
 func sortQueued(rows []queuedCols) []order.Waiting {
-	slices.SortFunc(rows, func(a, b queuedCols) int { return a.before(&b.orderCols) })
+	slices.SortFunc(rows, func(a, b queuedCols) int { return a.compare(&b.orderCols) })
 	found := make([]order.Waiting, len(rows))
 	for i := range rows {
 		found[i] = order.Waiting{Order: rows[i].order(), Version: rows[i].Version, Group: rows[i].Group, Created: FromMicro(rows[i].CreatedAt)}

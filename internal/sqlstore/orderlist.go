@@ -10,11 +10,11 @@ import (
 
 // FinalOrders is [order.Store].FinalOrders.
 func (s *Store) FinalOrders(ctx context.Context, ids []order.ID) (final []order.Record, missing []order.ID, err error) {
-	err = s.d.Read(ctx, "find final orders", func(ctx context.Context, t Tx) error {
+	err = s.driver.Read(ctx, "find final orders", func(ctx context.Context, t Tx) error {
 		ask, want := Want(ids, func(id order.ID) bool { return areStorable("", string(id)) }) // in each run of the transaction, since each found record is taken out of want
 		final = nil
 		for some := range slices.Chunk(ask, store.MaxKeys) {
-			found, err := Query[orderCols](ctx, t, sqlOrderRows, texts(t, some))
+			found, err := Query[orderCols](ctx, t, sqlOrderRows, textArray(t, some))
 			if err != nil {
 				return err
 			}
@@ -39,13 +39,13 @@ func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) (found []orde
 	const op = "list orders"
 	q = q.Bounded()
 	if err := checkCursor(q.After); err != nil {
-		return nil, "", s.d.Wrap(op, err)
+		return nil, "", s.driver.Wrap(op, err)
 	}
 	if !areStorable("", "x"+string(q.Batch)) || (q.Party != nil && !areStorable(*q.Party)) {
 		return nil, "", nil
 	}
-	rows, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
-		statement, args, err := listOrders(t, q)
+	rows, err := readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) ([]orderCols, error) {
+		statement, args, err := listOrdersStatement(t, q)
 		if err != nil {
 			return nil, err
 		}
@@ -64,8 +64,8 @@ func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) (found []orde
 	return found, next, nil
 }
 
-// listOrders builds the statement of ListOrders.
-func listOrders(t Tx, q order.ListQuery) (string, []any, error) {
+// listOrdersStatement builds the statement of ListOrders.
+func listOrdersStatement(t Tx, q order.ListQuery) (string, []any, error) {
 	var c conditions
 	from := listAllOrders
 	if q.Batch != "" {
@@ -75,6 +75,6 @@ func listOrders(t Tx, q order.ListQuery) (string, []any, error) {
 	if q.Party != nil {
 		c.add("o.party = ?::text", string(*q.Party))
 	}
-	c.states(t, "coalesce(q.state, f.state)", len(q.States), func(i int) any { return int64(q.States[i]) })
+	c.addStates(t, "coalesce(q.state, f.state)", len(q.States), func(i int) any { return int64(q.States[i]) })
 	return c.pageStatement(from, q.After, "o.created_at", "o.order_id", false, q.Limit)
 }

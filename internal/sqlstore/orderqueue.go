@@ -20,16 +20,16 @@ func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.Part
 	}
 	const op = "list parties"
 	if err := checkAfter(q.After, q.Start); err != nil {
-		return nil, s.d.Wrap(op, err)
+		return nil, s.driver.Wrap(op, err)
 	}
-	statement, args := s.d.PartiesFirst, []any{int64(max(0, q.Limit)), int64(max(1, q.Cap))}
+	statement, args := s.driver.PartiesFirst, []any{int64(max(0, q.Limit)), int64(max(1, q.Cap))}
 	if !q.Start {
-		statement, args = s.d.PartiesAfter, append(args, string(q.After))
+		statement, args = s.driver.PartiesAfter, append(args, string(q.After))
 	}
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (found []order.PartyLoad, err error) {
+	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) (found []order.PartyLoad, err error) {
 		rows, err := Query[load](ctx, t, statement, args...)
 		for _, r := range rows {
-			s.d.Unusable.Usable([]batch.ServiceID{r.Party}) // the orders of an unusable name are counted, and none of them leaves
+			s.driver.Unusable.Usable([]batch.ServiceID{r.Party}) // the orders of an unusable name are counted, and none of them leaves
 			found = append(found, order.PartyLoad{
 				Party: r.Party, Orders: r.Orders, Bytes: r.Bytes, Urgent: r.Urgent, Oldest: time.Duration(r.Oldest) * time.Microsecond, Split: r.Split,
 			})
@@ -43,12 +43,12 @@ func (s *Store) NextOrders(ctx context.Context, party batch.ServiceID, q order.N
 	if !areStorable(party) {
 		return nil, nil
 	}
-	return ask(ctx, s.d.Snapshot, "find next orders", func(ctx context.Context, t Tx) ([]order.Waiting, error) {
+	return readResult(ctx, s.driver.Snapshot, "find next orders", func(ctx context.Context, t Tx) ([]order.Waiting, error) {
 		seqs, err := s.nextOrderSeqs(ctx, t, party, q)
 		if err != nil || len(seqs) == 0 {
 			return nil, err
 		}
-		rows, err := Query[queuedCols](ctx, t, s.d.QueuedOrders, t.Ints(seqs))
+		rows, err := Query[queuedCols](ctx, t, s.driver.QueuedOrders, t.Ints(seqs))
 		return sortQueued(rows), err // without the orders that have changed since the first statement
 	})
 }
@@ -59,14 +59,14 @@ func (s *Store) nextOrderSeqs(ctx context.Context, t Tx, party batch.ServiceID, 
 	if err != nil {
 		return nil, err
 	}
-	split, err := Query[orderCols](ctx, t, s.d.SplitOrders, string(party), now)
+	split, err := Query[orderCols](ctx, t, s.driver.SplitOrders, string(party), now)
 	if err != nil {
 		return nil, err
 	}
 	if len(split) > 0 {
 		return firstGroup(split), nil
 	}
-	front, err := Query[frontCols](ctx, t, s.d.NextOrders, string(party), now, int64(max(1, q.Max)))
+	front, err := Query[frontCols](ctx, t, s.driver.NextOrders, string(party), now, int64(max(1, q.Max)))
 	if err != nil {
 		return nil, err
 	}

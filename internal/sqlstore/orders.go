@@ -20,10 +20,10 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 		err = order.CheckRefs(b.Key(), refs)
 	}
 	if err != nil {
-		return false, s.d.Wrap(op, err)
+		return false, s.driver.Wrap(op, err)
 	}
 	id := func(i int) order.ID { return refs[i].ID }
-	return unlessFenced(s.d.Adding(ctx, op, func(ctx context.Context, t Tx) error {
+	return doneUnlessFenced(s.driver.Adding(ctx, op, func(ctx context.Context, t Tx) error {
 		n, err := t.Add(ctx, b)
 		if errors.Is(err, batch.ErrEnded) {
 			err = order.PrepareEnded(b.Key(), err)
@@ -38,7 +38,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 		if err != nil {
 			return err
 		}
-		orders, err := ordersOf(ctx, t, s.d.LockOrders, len(refs), id)
+		orders, err := lockOrdersByID(ctx, t, s.driver.LockOrders, len(refs), id)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 // ordersInAnyState reads orders in any state. In each state an order of another party is an error
 // of the caller.
 func ordersInAnyState(ctx context.Context, t Tx, b batch.Batch, refs []order.Ref) ([]*orderCols, error) {
-	orders, err := ordersOf(ctx, t, sqlOrderRows, len(refs), func(i int) order.ID { return refs[i].ID })
+	orders, err := lockOrdersByID(ctx, t, sqlOrderRows, len(refs), func(i int) order.ID { return refs[i].ID })
 	if err == nil {
 		err = checkParty(b, orders)
 	}
@@ -109,25 +109,25 @@ var ErrFenced = errors.New("fenced")
 // ErrMoved means that a row has changed since it was read. A driver begins the transaction again.
 var ErrMoved = errors.New("another transaction was faster")
 
-// unlessFenced returns the result of a call that is done as a whole or not at all. It returns
+// doneUnlessFenced returns the result of a call that is done as a whole or not at all. It returns
 // false and no error for ErrFenced.
-func unlessFenced(err error) (bool, error) {
+func doneUnlessFenced(err error) (bool, error) {
 	if errors.Is(err, ErrFenced) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// ordersOf reads the orders of n ids, in the order of the ids. The element of an id without an
+// lockOrdersByID reads the orders of n ids, in the order of the ids. The element of an id without an
 // order is nil.
-func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int) order.ID) ([]*orderCols, error) {
+func lockOrdersByID(ctx context.Context, t Tx, statement string, n int, id func(i int) order.ID) ([]*orderCols, error) {
 	var ids []order.ID
 	for i := range n {
 		if areStorable("", string(id(i))) {
 			ids = append(ids, id(i))
 		}
 	}
-	found, err := Query[orderCols](ctx, t, statement, texts(t, ids))
+	found, err := Query[orderCols](ctx, t, statement, textArray(t, ids))
 	if err != nil {
 		return nil, err
 	}
@@ -145,29 +145,29 @@ func ordersOf(ctx context.Context, t Tx, statement string, n int, id func(i int)
 // orderChange is an open order and its next row.
 type orderChange struct {
 	*orderCols
-	next order.Row
+	nextRow order.Row
 }
 
 // saveOrders writes rows to their tables, in the order of their numbers, by compare-and-set on the
 // versions that were read. If another transaction has changed a row since, the error is ErrMoved.
 func (s *Store) saveOrders(ctx context.Context, t Tx, changed []orderChange) error {
 	slices.SortFunc(changed, func(a, b orderChange) int { return cmp.Compare(a.Seq, b.Seq) })
-	var open, gone, final [][]any
+	var openRows, removedRows, finalRows [][]any
 	for _, c := range changed {
-		r := c.next
+		r := c.nextRow
 		row := []any{c.Seq, c.Version, int64(r.State), r.Version, string(r.Batch), int64(r.Place), int64(r.Batches), r.Group}
 		if !r.State.Final() {
-			open = append(open, row)
+			openRows = append(openRows, row)
 			continue
 		}
 		kind, message := ErrorCols(r.Error)
-		gone = append(gone, row[:2])
-		final = append(final, append(append([]any{c.Seq}, row[2:]...), ToMicro(r.FinalAt), kind, message))
+		removedRows = append(removedRows, row[:2])
+		finalRows = append(finalRows, append(append([]any{c.Seq}, row[2:]...), ToMicro(r.FinalAt), kind, message))
 	}
 	for _, step := range [...]struct {
 		statement string
 		rows      [][]any
-	}{{s.d.UpdateOrders, open}, {s.d.DeleteOpenOrders, gone}, {s.d.InsertFinalOrders, final}} {
+	}{{s.driver.UpdateOrders, openRows}, {s.driver.DeleteOpenOrders, removedRows}, {s.driver.InsertFinalOrders, finalRows}} {
 		if len(step.rows) == 0 {
 			continue
 		}
@@ -192,7 +192,7 @@ func (s *Store) SplitOrders(ctx context.Context, vs []order.Verdict) (bool, erro
 	_, err := s.saveVerdicts(ctx, "split orders", vs, true, func(r order.Row, _ time.Time, v order.Verdict) (order.Row, bool) {
 		return r.Split(v)
 	}, order.Queued)
-	return unlessFenced(err)
+	return doneUnlessFenced(err)
 }
 
 // saveVerdicts writes verdicts about open orders. If all is false, each is written for itself. If
@@ -201,11 +201,11 @@ func (s *Store) saveVerdicts(ctx context.Context, op string, vs []order.Verdict,
 	rule func(order.Row, time.Time, order.Verdict) (order.Row, bool), allowed ...order.State,
 ) ([]bool, error) {
 	if err := order.CheckVerdicts(vs, allowed...); err != nil || len(vs) == 0 {
-		return nil, s.d.Wrap(op, err)
+		return nil, s.driver.Wrap(op, err)
 	}
-	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
+	return readResult(ctx, s.driver.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
 		did := make([]bool, len(vs))
-		orders, err := ordersOf(ctx, t, s.d.LockOrders, len(vs), func(i int) order.ID { return vs[i].ID })
+		orders, err := lockOrdersByID(ctx, t, s.driver.LockOrders, len(vs), func(i int) order.ID { return vs[i].ID })
 		if err != nil {
 			return nil, err
 		}
@@ -234,21 +234,21 @@ func (s *Store) saveVerdicts(ctx context.Context, op string, vs []order.Verdict,
 // the next call.
 func (s *Store) ExpireOrders(ctx context.Context, limit int) ([]order.Verdict, error) {
 	const op = "expire orders"
-	if s.d.AnyExpired != "" {
-		some, err := ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (some bool, err error) {
-			some, _, err = Get[bool](ctx, t, s.d.AnyExpired)
+	if s.driver.AnyExpired != "" {
+		some, err := readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) (some bool, err error) {
+			some, _, err = Get[bool](ctx, t, s.driver.AnyExpired)
 			return some, err
 		})
 		if err != nil || !some {
 			return nil, err
 		}
 	}
-	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]order.Verdict, error) {
+	return readResult(ctx, s.driver.Write, op, func(ctx context.Context, t Tx) ([]order.Verdict, error) {
 		now, err := Now(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		expired, err := Query[orderCols](ctx, t, s.d.Expired, now, int64(max(0, limit)))
+		expired, err := Query[orderCols](ctx, t, s.driver.Expired, now, int64(max(0, limit)))
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 	if len(refs) == 0 {
 		return [][]byte{}, nil
 	}
-	return ask(ctx, s.d.Delivering, "load payloads", func(ctx context.Context, t Tx) ([][]byte, error) {
+	return readResult(ctx, s.driver.Delivering, "load payloads", func(ctx context.Context, t Tx) ([][]byte, error) {
 		seqs, err := Seqs(ctx, t, len(refs), func(i int) store.Ref { return refs[i] })
 		if err != nil {
 			return nil, err
@@ -27,7 +27,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 		err = Each(ctx, t, func(p *payloadCols) error {
 			bySeq[p.Seq] = *p
 			return nil
-		}, s.d.Payloads, t.Ints(seqs))
+		}, s.driver.Payloads, t.Ints(seqs))
 		if err != nil {
 			return nil, err
 		}

@@ -26,24 +26,24 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (p store.Pruned, 
 	return p, err
 }
 
-// removal is one transaction of Prune. now is the database's clock, and until is the time of the
+// pruneTx is one transaction of Prune. now is the database's clock, and until is the time of the
 // youngest rows that it removes.
-type removal struct {
+type pruneTx struct {
 	Tx
 	store.PruneQuery
 	now, until int64
 	maxRows    int
 }
 
-func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove func(context.Context, removal) (int, error)) (pruned int, err error) {
+func (s *Store) pruneAll(ctx context.Context, q store.PruneQuery, remove func(context.Context, pruneTx) (int, error)) (pruned int, err error) {
 	for pruned < q.Limit {
-		want, n := min(s.d.PruneChunk, q.Limit-pruned), 0
-		err := s.d.Pruning(ctx, "prune", func(ctx context.Context, t Tx) error {
+		want, n := min(s.driver.PruneChunk, q.Limit-pruned), 0
+		err := s.driver.Pruning(ctx, "prune", func(ctx context.Context, t Tx) error {
 			now, err := Now(ctx, t)
 			if err != nil {
 				return err
 			}
-			n, err = remove(ctx, removal{t, q, now, now - int64(q.OlderThan/time.Microsecond), want})
+			n, err = remove(ctx, pruneTx{t, q, now, now - int64(q.OlderThan/time.Microsecond), want})
 			return err
 		})
 		if err != nil {
@@ -75,7 +75,7 @@ type Aged struct {
 	At     int64  `db:"at"`
 }
 
-func (s *Store) pruneBatches(ctx context.Context, r removal) (int, error) {
+func (s *Store) pruneBatches(ctx context.Context, r pruneTx) (int, error) {
 	old, err := r.Old(ctx, AgingBatches, r.until, r.maxRows)
 	if err != nil || len(old) == 0 {
 		return 0, err
@@ -83,17 +83,17 @@ func (s *Store) pruneBatches(ctx context.Context, r removal) (int, error) {
 	if err := s.keepTombstones(ctx, r, old); err != nil {
 		return 0, err
 	}
-	return len(old), removeOld(ctx, r, old, s.d.PruneBatches)
+	return len(old), removeOld(ctx, r, old, s.driver.PruneBatches)
 }
 
 // keepTombstones writes tombstones for the batches whose services keep them.
-func (s *Store) keepTombstones(ctx context.Context, r removal, old []Aged) error {
+func (s *Store) keepTombstones(ctx context.Context, r pruneTx, old []Aged) error {
 	of, err := Query[BatchCols](ctx, r, sqlServicesOf,
 		r.Array(len(old), func(i int) any { return old[i].Seq }))
 	if err != nil {
 		return err
 	}
-	known, err := ledgers(ctx, r, sqlServed, r.Array(len(of), func(i int) any { return of[i].ServiceID }))
+	known, err := readLedgers(ctx, r, sqlServed, r.Array(len(of), func(i int) any { return of[i].ServiceID }))
 	if err != nil {
 		return err
 	}
@@ -106,20 +106,20 @@ func (s *Store) keepTombstones(ctx context.Context, r removal, old []Aged) error
 	if len(buried) == 0 {
 		return nil
 	}
-	_, err = r.Exec(ctx, s.d.Bury, r.Ints(buried), r.now)
+	_, err = r.Exec(ctx, s.driver.Bury, r.Ints(buried), r.now)
 	return err
 }
 
-func (s *Store) pruneOrders(ctx context.Context, r removal) (int, error) {
+func (s *Store) pruneOrders(ctx context.Context, r pruneTx) (int, error) {
 	old, err := r.Old(ctx, AgingOrders, r.until, r.maxRows)
 	if err != nil || len(old) == 0 {
 		return 0, err
 	}
-	return len(old), removeOld(ctx, r, old, s.d.PruneOrders)
+	return len(old), removeOld(ctx, r, old, s.driver.PruneOrders)
 }
 
 // removeOld runs the statements that remove rows by their numbers.
-func removeOld(ctx context.Context, r removal, old []Aged, statements []string) error {
+func removeOld(ctx context.Context, r pruneTx, old []Aged, statements []string) error {
 	rows := make([][]any, len(old))
 	for i := range old {
 		rows[i] = []any{old[i].Seq}
@@ -134,7 +134,7 @@ func removeOld(ctx context.Context, r removal, old []Aged, statements []string) 
 
 // pruneStreams removes old ids, and shortens the spans of their streams. It locks the streams
 // first, as AppendStream does, and always in the same order.
-func (s *Store) pruneStreams(ctx context.Context, r removal) (int, error) {
+func (s *Store) pruneStreams(ctx context.Context, r pruneTx) (int, error) {
 	old, err := r.Old(ctx, AgingIDs, r.until, r.maxRows)
 	if err != nil || len(old) == 0 {
 		return 0, err
@@ -144,19 +144,19 @@ func (s *Store) pruneStreams(ctx context.Context, r removal) (int, error) {
 		streams[i], rows[i] = o.Stream, []any{o.Stream, o.ID, r.until}
 	}
 	slices.Sort(streams)
-	names := texts(r, slices.Compact(streams))
+	names := textArray(r, slices.Compact(streams))
 	if _, err := Query[string](ctx, r, sqlLockStreams, names); err != nil {
 		return 0, err
 	}
 	if _, err := r.Exec(ctx, sqlRaiseSince, names, r.until); err != nil {
 		return 0, err
 	}
-	_, err = r.ExecAll(ctx, s.d.DeleteStreamIDs, rows)
+	_, err = r.ExecAll(ctx, s.driver.DeleteStreamIDs, rows)
 	return len(old), err
 }
 
 // pruneLaneActs removes old acts of operators on lanes.
-func (s *Store) pruneLaneActs(ctx context.Context, r removal) (int, error) {
-	n, err := r.Exec(ctx, s.d.PruneLaneActs, r.until, int64(r.maxRows))
+func (s *Store) pruneLaneActs(ctx context.Context, r pruneTx) (int, error) {
+	n, err := r.Exec(ctx, s.driver.PruneLaneActs, r.until, int64(r.maxRows))
 	return int(n), err
 }

@@ -98,10 +98,10 @@ const (
 	// Tags are the tags of a batch, or "". Only statements that make a record read them.
 	Tags      = `coalesce(b.tags, '') AS tags`
 	sqlTagsOf = `SELECT ` + Tags + ` FROM {batches} b WHERE b.seq = $1::bigint`
-	// ofTag and ofValue are conditions on a row t of batch_tags. A batch that has a value under
+	// tagNameAndValueMatch and tagValueMatches are conditions on a row t of batch_tags. A batch that has a value under
 	// two names counts once.
-	ofTag   = `t.name = ?::text AND t.value = ?::text`
-	ofValue = `t.value = ?::text AND NOT EXISTS (SELECT 1 FROM {batch_tags} x
+	tagNameAndValueMatch = `t.name = ?::text AND t.value = ?::text`
+	tagValueMatches      = `t.value = ?::text AND NOT EXISTS (SELECT 1 FROM {batch_tags} x
 		WHERE x.batch_seq = t.batch_seq AND x.name < t.name AND x.value = t.value)`
 	// BriefCols are the columns of an open row a that decide whether it waits.
 	BriefCols = `a.seq, a.service_id, a.created_at, a.state, a.attempt, a.claim_expires, a.not_before, a.settles_at, a.doubt_attempt,
@@ -220,11 +220,11 @@ const (
 	WHERE batch_seq = $1::bigint ORDER BY position`
 
 	// The first row that sqlTexts and sqlListTexts return is the clock.
-	sqlTexts = textsNow + `SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x
+	sqlTexts = selectNowAsText + `SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x
 	WHERE x.name = ANY ($2::text[]) AND x.kind = $1::text`
-	sqlListTexts = textsNow + `SELECT * FROM (SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x WHERE x.kind = $1::text
+	sqlListTexts = selectNowAsText + `SELECT * FROM (SELECT x.name, x.version, x.begun_at, x.changed_at, x.body, 0 FROM {texts} x WHERE x.kind = $1::text
 		AND ($2::bigint = 0 OR x.changed_at <= ` + Clock + ` - $2::bigint) ORDER BY x.changed_at DESC, x.name LIMIT $3::bigint) d`
-	textsNow = `SELECT '' AS name, 0 AS version, 0 AS begun_at, 0 AS changed_at, '' AS body, ` + Clock + ` AS now UNION ALL `
+	selectNowAsText = `SELECT '' AS name, 0 AS version, 0 AS begun_at, 0 AS changed_at, '' AS body, ` + Clock + ` AS now UNION ALL `
 	// The WHERE is needed because SQLite would read the ON of ON CONFLICT as the condition of a
 	// join.
 	sqlAddTexts = `INSERT INTO {texts} (kind, name, version, begun_at, changed_at, body)
@@ -258,9 +258,9 @@ const (
 	UNION ALL SELECT 'halted', '', CASE WHEN c.everything THEN 1 ELSE 0 END, count(*), 0 FROM {controls} c WHERE c.halted_at <> 0 GROUP BY c.everything
 	UNION ALL SELECT 'orders', '', q.state, count(*), min(q.created_at) FROM {open_orders} q GROUP BY q.state
 	UNION ALL SELECT 'refused', '', 0, count(*), coalesce(min(f.final_at), 0) FROM {final_orders} f
-		WHERE f.state = 5 AND f.final_at > $1::bigint - ` + refusedFor
-	// refusedFor is [store.RefusedFor] in microseconds.
-	refusedFor = `86400000000`
+		WHERE f.state = 5 AND f.final_at > $1::bigint - ` + refusedOrdersPeriod
+	// refusedOrdersPeriod is [store.RefusedFor] in microseconds.
+	refusedOrdersPeriod = `86400000000`
 
 	sqlServicesOf = `SELECT b.seq, b.service_id FROM {batches} b WHERE b.seq = ANY ($1::bigint[])`
 )

@@ -68,29 +68,29 @@ func RecordRead(ctx context.Context, t Tx, outcomes []store.Outcome, applied []s
 // loadAgain loads batches that were removed and added again since the outcome's ref was read. Only
 // a commit is recorded so, since it is a fact about the id, whichever row has the id.
 func loadAgain(ctx context.Context, t Tx, outcomes []store.Outcome, seqs []int64, found map[int64]*Stored) error {
-	var at []int
+	var indexes []int
 	for i, o := range outcomes {
 		if s := found[seqs[i]]; o.Finding == store.IsCommitted && o.Row != 0 && (s == nil || s.Key() != o.Key) {
-			at = append(at, i)
+			indexes = append(indexes, i)
 		}
 	}
-	if len(at) == 0 {
+	if len(indexes) == 0 {
 		return nil
 	}
-	anew, err := Seqs(ctx, t, len(at), func(i int) store.Ref { return store.Ref{Key: outcomes[at[i]].Key} })
+	anew, err := Seqs(ctx, t, len(indexes), func(i int) store.Ref { return store.Ref{Key: outcomes[indexes[i]].Key} })
 	if err != nil {
 		return err
 	}
-	var load []int64
+	var seqsToLoad []int64
 	for i, seq := range anew {
-		if seqs[at[i]] = seq; seq != 0 && found[seq] == nil {
-			load = append(load, seq)
+		if seqs[indexes[i]] = seq; seq != 0 && found[seq] == nil {
+			seqsToLoad = append(seqsToLoad, seq)
 		}
 	}
-	if len(load) == 0 {
+	if len(seqsToLoad) == 0 {
 		return nil
 	}
-	more, _, err := t.Load(ctx, Known(load))
+	more, _, err := t.Load(ctx, Known(seqsToLoad))
 	maps.Copy(found, more)
 	return err
 }
@@ -98,28 +98,28 @@ func loadAgain(ctx context.Context, t Tx, outcomes []store.Outcome, seqs []int64
 // refuseBroken carries out halts, and the policies of lanes about batches that ended as Invalid or
 // Rejected. The rows are locked and not saved yet. Other outcomes cause no statement here.
 func refuseBroken(ctx context.Context, t Tx, outcomes []store.Outcome, applied []store.Applied, found map[int64]*Stored, now time.Time, halt string) error {
-	var ended []batch.ServiceID
+	var endedLanes []batch.ServiceID
 	for i := range applied {
 		if applied[i].Governs() {
-			ended = append(ended, applied[i].Key.Service)
+			endedLanes = append(endedLanes, applied[i].Key.Service)
 		}
 	}
-	if len(ended) == 0 {
+	if len(endedLanes) == 0 {
 		return nil
 	}
-	control, err := controls(ctx, t, sqlControlsOf, texts(t, Distinct(ended)))
+	control, err := readControls(ctx, t, sqlControlsOf, textArray(t, Distinct(endedLanes)))
 	if err != nil {
 		return err
 	}
-	var halted [][]any // the first such batch of each lane
+	var haltRows [][]any // the first such batch of each lane
 	for i, a := range applied {
 		if !a.Governs() {
 			continue
 		}
 		service := a.Key.Service
 		if a, control[service] = a.Enforce(control[service], outcomes[i].Policy, now); a.Halted &&
-			!slices.ContainsFunc(halted, func(row []any) bool { return row[0] == string(service) }) {
-			halted = append(halted, []any{string(service), ToMicro(now), string(a.Key.ID), a.Halt})
+			!slices.ContainsFunc(haltRows, func(row []any) bool { return row[0] == string(service) }) {
+			haltRows = append(haltRows, []any{string(service), ToMicro(now), string(a.Key.ID), a.Halt})
 		}
 		if s := found[a.Ref.Row]; s.Now.Version == a.Row.Version { // otherwise a later outcome has committed the batch
 			s.Now.Quarantined = a.Row.Quarantined
@@ -131,6 +131,6 @@ func refuseBroken(ctx context.Context, t Tx, outcomes []store.Outcome, applied [
 			applied[i].Row.Quarantined = s.Now.Quarantined
 		}
 	}
-	_, err = t.ExecAll(ctx, halt, halted)
+	_, err = t.ExecAll(ctx, halt, haltRows)
 	return err
 }

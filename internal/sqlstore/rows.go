@@ -14,9 +14,9 @@ import (
 // field whose tag db is the column's name. The cache examines each statement once, at its first
 // row. The methods may be called concurrently.
 type columnCache struct {
-	mapper *reflectx.Mapper
-	mu     sync.RWMutex
-	known  map[rowShape][][]int
+	mapper       *reflectx.Mapper
+	mu           sync.RWMutex
+	fieldIndexes map[rowShape][][]int
 }
 
 // rowShape is a statement, and the type of the struct that takes its rows.
@@ -26,12 +26,12 @@ type rowShape struct {
 }
 
 func newColumns() *columnCache {
-	return &columnCache{mapper: reflectx.NewMapper("db"), known: map[rowShape][][]int{}}
+	return &columnCache{mapper: reflectx.NewMapper("db"), fieldIndexes: map[rowShape][][]int{}}
 }
 
-// dest returns pointers to where the columns of a row go in the value that one points to: its
+// destinations returns pointers to where the columns of a row go in the value that one points to: its
 // fields, or the value itself if it is no struct.
-func (c *columnCache) dest(statement string, rows Rows, one any) ([]any, error) {
+func (c *columnCache) destinations(statement string, rows Rows, one any) ([]any, error) {
 	v := reflect.ValueOf(one).Elem()
 	if v.Kind() != reflect.Struct {
 		return []any{one}, nil
@@ -49,7 +49,7 @@ func (c *columnCache) dest(statement string, rows Rows, one any) ([]any, error) 
 
 func (c *columnCache) fields(r rowShape, rows Rows) ([][]int, error) {
 	c.mu.RLock()
-	fields, known := c.known[r]
+	fields, known := c.fieldIndexes[r]
 	c.mu.RUnlock()
 	if known {
 		return fields, nil
@@ -74,6 +74,6 @@ func (c *columnCache) fields(r rowShape, rows Rows) ([][]int, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[r] = fields
+	c.fieldIndexes[r] = fields
 	return fields, nil
 }

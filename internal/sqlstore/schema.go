@@ -47,6 +47,6 @@ func lastMigration(ctx context.Context, t Tx, exists, table string) (have int64,
 
 // Schema compares the version of the database's schema with that of this code. It changes nothing.
 func (s *Store) Schema(ctx context.Context) (store.Schema, error) {
-	have, err := s.d.Have(ctx)
-	return store.Schema{Have: have, Want: s.d.Want}, s.d.Wrap("read the schema's version", err)
+	have, err := s.driver.Have(ctx)
+	return store.Schema{Have: have, Want: s.driver.Want}, s.driver.Wrap("read the schema's version", err)
 }

@@ -13,12 +13,12 @@ import (
 
 // SettleableBatches is [order.Store].SettleableBatches.
 func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
-	return ask(ctx, s.d.Snapshot, "find batches to settle", func(ctx context.Context, t Tx) (found []order.Batch, err error) {
-		batches, err := readRecords(ctx, t, s.d.Settleable, int64(max(0, limit)))
+	return readResult(ctx, s.driver.Snapshot, "find batches to settle", func(ctx context.Context, t Tx) (found []order.Batch, err error) {
+		batches, err := readRecords(ctx, t, s.driver.Settleable, int64(max(0, limit)))
 		if err != nil || len(batches) == 0 {
 			return nil, err
 		}
-		of, err := ordersIn(ctx, t, sqlBatchOrders, len(batches), func(i int) batch.ID { return batches[i].ID })
+		of, err := lockOrdersOfBatches(ctx, t, sqlBatchOrders, len(batches), func(i int) batch.ID { return batches[i].ID })
 		if err != nil {
 			return nil, err
 		}
@@ -35,8 +35,8 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch
 	})
 }
 
-// ordersIn returns the open orders that a statement finds in n batches, by batch.
-func ordersIn(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.ID) (map[batch.ID][]*orderCols, error) {
+// lockOrdersOfBatches returns the open orders that a statement finds in n batches, by batch.
+func lockOrdersOfBatches(ctx context.Context, t Tx, statement string, n int, id func(i int) batch.ID) (map[batch.ID][]*orderCols, error) {
 	orders, err := Query[orderCols](ctx, t, statement, t.Array(n, func(i int) any { return string(id(i)) }))
 	if err != nil {
 		return nil, err
@@ -54,13 +54,13 @@ func (s *Store) SettleOrders(ctx context.Context, settled []order.Settlement) ([
 	const op = "settle orders"
 	for _, st := range settled {
 		if err := order.CheckSettlement(st); err != nil {
-			return nil, s.d.Wrap(op, err)
+			return nil, s.driver.Wrap(op, err)
 		}
 	}
 	if len(settled) == 0 {
 		return nil, nil
 	}
-	return ask(ctx, s.d.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
+	return readResult(ctx, s.driver.Write, op, func(ctx context.Context, t Tx) ([]bool, error) {
 		did := make([]bool, len(settled))
 		return did, s.settle(ctx, t, settled, did)
 	})
@@ -91,7 +91,7 @@ func (s *Store) settle(ctx context.Context, t Tx, settled []order.Settlement, di
 	for _, b := range batches {
 		byKey[b.Key()] = b
 	}
-	of, err := ordersIn(ctx, t, s.d.LockBatchOrders, len(ids), func(i int) batch.ID { return ids[i] })
+	of, err := lockOrdersOfBatches(ctx, t, s.driver.LockBatchOrders, len(ids), func(i int) batch.ID { return ids[i] })
 	if err != nil {
 		return err
 	}

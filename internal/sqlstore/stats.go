@@ -11,17 +11,17 @@ import (
 
 // CountOpen is [store.Store].CountOpen.
 func (s *Store) CountOpen(ctx context.Context) (store.Totals, error) {
-	return ask(ctx, s.d.Counting, "count open batches", func(ctx context.Context, t Tx) (store.Totals, error) {
+	return readResult(ctx, s.driver.Counting, "count open batches", func(ctx context.Context, t Tx) (store.Totals, error) {
 		c := store.Totals{Open: map[batch.State]int{}, Orders: map[string]int{}}
 		now, err := Now(ctx, t)
 		if err != nil {
 			return c, err
 		}
-		if err := Each(ctx, t, func(r *countRow) error { return r.addTo(&c) }, s.d.CountOpen, now); err != nil {
+		if err := Each(ctx, t, func(r *countRow) error { return r.addTo(&c) }, s.driver.CountOpen, now); err != nil {
 			return c, err
 		}
 		c.At = FromMicro(now)
-		c.Sizes, err = s.d.Sizes(ctx, t)
+		c.Sizes, err = s.driver.Sizes(ctx, t)
 		return c, err
 	})
 }

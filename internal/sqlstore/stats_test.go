@@ -11,5 +11,5 @@ import (
 
 // The statement that counts refused orders counts those of the last store.RefusedFor.
 func TestRefusedOrdersCountForADay(t *testing.T) {
-	assert.Equal(t, refusedFor, strconv.FormatInt(store.RefusedFor.Microseconds(), 10))
+	assert.Equal(t, refusedOrdersPeriod, strconv.FormatInt(store.RefusedFor.Microseconds(), 10))
 }

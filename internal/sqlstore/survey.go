@@ -12,20 +12,20 @@ import (
 func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	q = q.Bounded()
 	if err := checkAfter(q.After, q.Start || q.Services != nil); err != nil {
-		return store.Survey{}, s.d.Wrap(opSurvey, err)
+		return store.Survey{}, s.driver.Wrap(opSurvey, err)
 	}
 	if q.Brief && q.Services == nil {
-		return s.brief(ctx, q)
+		return s.briefSurvey(ctx, q)
 	}
 	lanes := Services(q.Services)
 	if q.Services == nil {
-		err = s.d.Read(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
-			lanes, err = s.lanes(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit})
+		err = s.driver.Read(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
+			lanes, err = s.laneNames(ctx, t, store.LanesQuery{After: q.After, Start: q.Start, Limit: q.Limit})
 			return err
 		})
 	}
 	if err == nil {
-		err = s.d.Snapshot(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
+		err = s.driver.Snapshot(ctx, opSurvey, func(ctx context.Context, t Tx) (err error) {
 			found, err = readSurvey(ctx, t, s, lanes, q)
 			return err
 		})
@@ -43,14 +43,14 @@ func readSurvey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q 
 	if err != nil {
 		return found, err
 	}
-	if found, err = readMoment(ctx, t); err != nil || len(lanes) == 0 {
+	if found, err = readClockAndControl(ctx, t); err != nil || len(lanes) == 0 {
 		return found, err
 	}
 	rows, err := t.Windows(ctx, lanes, low, q.Window)
 	if err != nil {
 		return found, err
 	}
-	numbers, err := s.count(ctx, t, lanes, low, q.Cap)
+	numbers, err := s.countStates(ctx, t, lanes, low, q.Cap)
 	if err != nil {
 		return found, err
 	}
@@ -73,8 +73,8 @@ func readSurvey(ctx context.Context, t Tx, s *Store, lanes []batch.ServiceID, q 
 	return found, nil
 }
 
-// readMoment reads the clock, and the control of all lanes.
-func readMoment(ctx context.Context, t Tx) (found store.Survey, err error) {
+// readClockAndControl reads the clock, and the control of all lanes.
+func readClockAndControl(ctx context.Context, t Tx) (found store.Survey, err error) {
 	now, err := Now(ctx, t)
 	if err != nil {
 		return found, err
@@ -91,10 +91,10 @@ type laneFacts struct {
 }
 
 func readLaneFacts(ctx context.Context, t Tx, lanes []batch.ServiceID) (b laneFacts, err error) {
-	if b.controls, err = controls(ctx, t, sqlControlsOf, texts(t, lanes)); err != nil {
+	if b.controls, err = readControls(ctx, t, sqlControlsOf, textArray(t, lanes)); err != nil {
 		return b, err
 	}
-	b.ledgers, err = ledgers(ctx, t, sqlServed, texts(t, lanes))
+	b.ledgers, err = readLedgers(ctx, t, sqlServed, textArray(t, lanes))
 	return b, err
 }
 
@@ -107,8 +107,8 @@ func (b laneFacts) laneSurvey(service batch.ServiceID, rows []store.LaneRow, wai
 	return l
 }
 
-// controls reads controls of services.
-func controls(ctx context.Context, t Tx, statement string, args ...any) (map[batch.ServiceID]batch.Control, error) {
+// readControls reads controls of services.
+func readControls(ctx context.Context, t Tx, statement string, args ...any) (map[batch.ServiceID]batch.Control, error) {
 	found := map[batch.ServiceID]batch.Control{}
 	return found, Each(ctx, t, func(c *ControlCols) error {
 		one := c.Control()

@@ -26,17 +26,17 @@ func (c *textCols) text(kind store.TextKind) store.Text {
 
 // foundTexts are the texts and the clock that a statement finds.
 type foundTexts struct {
-	all []store.Text
-	now time.Time
+	texts  []store.Text
+	readAt time.Time
 }
 
-func (s *Store) texts(ctx context.Context, op string, kind store.TextKind, statement string, args func(t Tx) []any) (foundTexts, error) {
-	return ask(ctx, s.d.Read, op, func(ctx context.Context, t Tx) (found foundTexts, err error) {
+func (s *Store) readTextsWith(ctx context.Context, op string, kind store.TextKind, statement string, args func(t Tx) []any) (foundTexts, error) {
+	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) (found foundTexts, err error) {
 		return found, Each(ctx, t, func(c *textCols) error {
 			if c.Version == 0 {
-				found.now = FromMicro(c.Now)
+				found.readAt = FromMicro(c.Now)
 			} else {
-				found.all = append(found.all, c.text(kind))
+				found.texts = append(found.texts, c.text(kind))
 			}
 			return nil
 		}, statement, args(t)...)
@@ -47,14 +47,14 @@ func (s *Store) texts(ctx context.Context, op string, kind store.TextKind, state
 func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	const op = "read texts"
 	if err := store.ValidTextNames(kind, names...); err != nil {
-		return nil, time.Time{}, s.d.Wrap(op, err)
+		return nil, time.Time{}, s.driver.Wrap(op, err)
 	}
-	found, err := s.texts(ctx, op, kind, sqlTexts, func(t Tx) []any { return []any{string(kind), texts(t, names)} })
+	found, err := s.readTextsWith(ctx, op, kind, sqlTexts, func(t Tx) []any { return []any{string(kind), textArray(t, names)} })
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	kept := make(map[string]store.Text, len(found.all))
-	for _, t := range found.all {
+	kept := make(map[string]store.Text, len(found.texts))
+	for _, t := range found.texts {
 		kept[t.Name] = t
 	}
 	all := make([]store.Text, len(names))
@@ -65,38 +65,38 @@ func (s *Store) ReadTexts(ctx context.Context, kind store.TextKind, names ...str
 		}
 		all[i] = t
 	}
-	return all, found.now, nil
+	return all, found.readAt, nil
 }
 
 // ListTexts is [store.Store].ListTexts.
 func (s *Store) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text, time.Time, error) {
 	const op = "list texts"
 	if err := store.ValidTextNames(q.Kind); err != nil {
-		return nil, time.Time{}, s.d.Wrap(op, err)
+		return nil, time.Time{}, s.driver.Wrap(op, err)
 	}
-	found, err := s.texts(ctx, op, q.Kind, sqlListTexts, func(Tx) []any {
+	found, err := s.readTextsWith(ctx, op, q.Kind, sqlListTexts, func(Tx) []any {
 		return []any{string(q.Kind), max(0, q.Unchanged).Microseconds(), int64(max(0, q.Limit))}
 	})
-	slices.SortFunc(found.all, func(a, b store.Text) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Name, b.Name)) })
-	return found.all, found.now, err
+	slices.SortFunc(found.texts, func(a, b store.Text) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Name, b.Name)) })
+	return found.texts, found.readAt, err
 }
 
-// errSwapped means that a text does not have the version that the caller saw.
-var errSwapped = errors.New("a text has another version")
+// errTextVersion means that a text does not have the version that the caller saw.
+var errTextVersion = errors.New("a text has another version")
 
 // SwapTexts is [store.Store].SwapTexts. It writes in a fixed order, so that no two calls wait for
 // each other.
 func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
 	const op = "keep texts"
 	if err := store.ValidTexts(all); err != nil {
-		return false, s.d.Wrap(op, err)
+		return false, s.driver.Wrap(op, err)
 	}
 	if len(all) == 0 {
 		return true, nil
 	}
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b store.Text) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
-	err := s.d.Write(ctx, op, func(ctx context.Context, t Tx) error {
+	err := s.driver.Write(ctx, op, func(ctx context.Context, t Tx) error {
 		for rest := all; len(rest) > 0; {
 			n := 1
 			if rest[0].Version == 0 { // the new texts of one kind are written by one statement
@@ -106,7 +106,7 @@ func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 			}
 			did, err := swapTexts(ctx, t, rest[:n])
 			if err == nil && did != int64(n) {
-				err = errSwapped
+				err = errTextVersion
 			}
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func (s *Store) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 		}
 		return nil
 	})
-	if errors.Is(err, errSwapped) {
+	if errors.Is(err, errTextVersion) {
 		return false, nil
 	}
 	return err == nil, err
@@ -135,8 +135,8 @@ func swapTexts(ctx context.Context, t Tx, all []store.Text) (int64, error) {
 	}
 }
 
-// ledgers reads the recorded ledgers of services.
-func ledgers(ctx context.Context, t Tx, statement string, args ...any) (map[string]string, error) {
+// readLedgers reads the recorded ledgers of services.
+func readLedgers(ctx context.Context, t Tx, statement string, args ...any) (map[string]string, error) {
 	type row struct {
 		Service string `db:"name"`
 		Ledger  string `db:"body"`

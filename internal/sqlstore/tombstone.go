@@ -63,7 +63,7 @@ func (c *TombCols) OfChange(a *Addition) error {
 
 // tombstoneRecords returns the records of the removed batches of these keys.
 func (s *Store) tombstoneRecords(ctx context.Context, t Tx, keys []batch.Key) ([]batch.Record, error) {
-	return tombstoneRecordsBy(ctx, t, s.d.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
+	return tombstoneRecordsBy(ctx, t, s.driver.Tombs, t.Array(len(keys), func(i int) any { return string(keys[i].ID) }))
 }
 
 // tombstoneRecordsBy returns the records of the tombstones that a statement finds.

@@ -107,22 +107,22 @@ type Driver struct {
 
 // Store is the part of a driver's store that all drivers share: a driver embeds it.
 type Store struct {
-	d Driver
-	unhinted
+	driver Driver
+	withoutHints
 }
 
-// unhinted has the methods of [store.CanHint] for a driver that does not have its own.
-type unhinted struct{ store.Unimplemented }
+// withoutHints has the methods of [store.CanHint] for a driver that does not have its own.
+type withoutHints struct{ store.Unimplemented }
 
 // New returns the shared part of a store.
-func New(d Driver) Store { return Store{d: d} }
+func New(d Driver) Store { return Store{driver: d} }
 
 // Abilities returns all abilities except [store.CanHint], since each driver has hints of its own.
 func (s Store) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
 
-// ask runs do, which may run more than once. It returns the result of the last run, or the zero
+// readResult runs do, which may run more than once. It returns the result of the last run, or the zero
 // value and an error.
-func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Context, t Tx) (T, error)) (T, error) {
+func readResult[T any](ctx context.Context, run Run, op string, do func(ctx context.Context, t Tx) (T, error)) (T, error) {
 	var none, found T
 	err := run(ctx, op, func(ctx context.Context, t Tx) (err error) {
 		found, err = do(ctx, t)
@@ -136,23 +136,23 @@ func ask[T any](ctx context.Context, run Run, op string, do func(ctx context.Con
 
 // Texts is a cache of statements in the form of one database. Each statement is converted once.
 type Texts struct {
-	fill   func(statement string) string
-	filled sync.Map
-	cols   *columnCache
+	convert   func(statement string) string
+	converted sync.Map
+	columns   *columnCache
 }
 
 // NewTexts returns a cache of the statements that form converts.
 func NewTexts(form func(statement string) string) *Texts {
-	return &Texts{fill: form, cols: newColumns()}
+	return &Texts{convert: form, columns: newColumns()}
 }
 
 // Of returns a statement in the form of the database.
 func (t *Texts) Of(statement string) string {
-	if text, ok := t.filled.Load(statement); ok {
+	if text, ok := t.converted.Load(statement); ok {
 		return text.(string)
 	}
-	text := t.fill(statement)
-	t.filled.Store(statement, text)
+	text := t.convert(statement)
+	t.converted.Store(statement, text)
 	return text
 }
 
@@ -189,7 +189,7 @@ func Each[T any](ctx context.Context, t Tx, read func(row *T) error, statement s
 	var into []any
 	for rows.Next() {
 		if into == nil {
-			if into, err = t.Texts().cols.dest(statement, rows, &one); err != nil {
+			if into, err = t.Texts().columns.destinations(statement, rows, &one); err != nil {
 				return err
 			}
 		}
@@ -223,7 +223,7 @@ func Now(ctx context.Context, t Tx) (int64, error) {
 	return us, nil
 }
 
-func texts[T ~string](t Tx, list []T) any {
+func textArray[T ~string](t Tx, list []T) any {
 	return t.Array(len(list), func(i int) any { return string(list[i]) })
 }
 

@@ -38,11 +38,11 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // earlier entry. tx may be nil. s.mu is held.
 func (s *Store) notStored(entries []*entry, tx *Tx) ([]*entry, error) {
 	fresh := entries[:0]
-	ids, changes := make(map[batch.ID]bool, len(entries)), map[changeKey]bool{} // the ids and keys of the entries in fresh
+	ids, changes := make(map[batch.ID]bool, len(entries)), map[dataChangeKey]bool{} // the ids and keys of the entries in fresh
 	for _, e := range entries {
 		known, err := s.isKnown(e, tx)
 		if err == nil {
-			known, err = s.isBuried(e, known || ids[e.key.ID] || changes[e.changeKeyOf()])
+			known, err = s.isBuried(e, known || ids[e.key.ID] || changes[e.dataChangeKeyOf()])
 		}
 		if err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (s *Store) notStored(entries []*entry, tx *Tx) ([]*entry, error) {
 		}
 		ids[e.key.ID] = true
 		if e.dataChangeID != "" {
-			changes[e.changeKeyOf()] = true
+			changes[e.dataChangeKeyOf()] = true
 		}
 		fresh = append(fresh, e)
 	}
@@ -98,9 +98,9 @@ func prepare(batches []batch.Batch) ([]*entry, error) {
 // isKnown reports whether the batch is stored or added in tx, under its id or its DataChangeID.
 // s.mu is held.
 func (s *Store) isKnown(e *entry, tx *Tx) (bool, error) {
-	old, change := s.byID[e.key.ID], s.byChange[e.changeKeyOf()]
+	old, change := s.byID[e.key.ID], s.byChange[e.dataChangeKeyOf()]
 	if tx != nil {
-		old, change = cmp.Or(old, tx.byID[e.key.ID]), cmp.Or(change, tx.byChange[e.changeKeyOf()])
+		old, change = cmp.Or(old, tx.byID[e.key.ID]), cmp.Or(change, tx.byChange[e.dataChangeKeyOf()])
 	}
 	switch {
 	case old != nil && (old.key != e.key || old.hash != e.hash):
@@ -127,13 +127,13 @@ func (s *Store) insertAt(e *entry, at time.Time) {
 	e.number = s.lastNumber
 	s.byID[e.key.ID] = e
 	if e.dataChangeID != "" {
-		s.byChange[e.changeKeyOf()] = e
+		s.byChange[e.dataChangeKeyOf()] = e
 	}
 	s.all.insert(e)
 	for _, value := range e.tags {
 		l := s.byTag[value]
 		if l == nil {
-			l = &list[*entry]{before: byOrder}
+			l = &list[*entry]{before: isEarlierInOrder}
 			s.byTag[value] = l
 		}
 		l.remove(e) // l may have e twice, with the value under two names

@@ -25,7 +25,7 @@ func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.Part
 			break
 		}
 		switch {
-		case p.empty():
+		case p.isEmpty():
 			passed++
 			continue
 		case p.batch != nil:
@@ -39,7 +39,7 @@ func (s *Store) Parties(ctx context.Context, q order.PartiesQuery) ([]order.Part
 		}
 		found = append(found, load)
 	}
-	s.orders.queues.manyEmpty = passed > len(found)+64
+	s.orders.queues.hasManyEmpty = passed > len(found)+64
 	return found, nil
 }
 
@@ -131,7 +131,7 @@ func (s *Store) PrepareBatch(ctx context.Context, b batch.Batch, refs []order.Re
 	e := fresh[0]
 	for i, ref := range refs {
 		o := s.orders.entryOf(ref)
-		s.orders.put(o, rows[i])
+		s.orders.replaceRow(o, rows[i])
 		s.orders.unsettled[e] = append(s.orders.unsettled[e], o)
 		o.party.batch = e
 	}
@@ -151,7 +151,7 @@ func (s *Store) SettleableBatches(ctx context.Context, limit int) ([]order.Batch
 			final = append(final, e)
 		}
 	}
-	sort.Slice(final, func(i, j int) bool { return byOrder(final[i], final[j]) })
+	sort.Slice(final, func(i, j int) bool { return isEarlierInOrder(final[i], final[j]) })
 	final = final[:min(len(final), max(0, limit))]
 	found := make([]order.Batch, len(final))
 	for i, e := range final {
@@ -200,25 +200,25 @@ func (s *Store) settle(st order.Settlement) bool {
 	if !ok {
 		return false
 	}
-	rows, ok := s.nextRows(st.Orders, func(o *orderEntry, v order.Verdict) (order.Row, bool) {
+	rows, ok := s.computeNextRows(st.Orders, func(o *orderEntry, v order.Verdict) (order.Row, bool) {
 		return o.row.Settle(s.now(), e.key.ID, v)
 	})
 	if !ok {
 		return false
 	}
-	s.put(e, row)
+	s.replaceRow(e, row)
 	for i, v := range st.Orders {
 		o := s.orders.entryOf(v.Ref)
-		s.orders.put(o, rows[i])
+		s.orders.replaceRow(o, rows[i])
 		o.party.batch = nil
 	}
 	delete(s.orders.unsettled, e)
 	return true
 }
 
-// nextRows returns the next rows of all orders of vs. It returns false if f returns false for one
+// computeNextRows returns the next rows of all orders of vs. It returns false if f returns false for one
 // of them. s.mu is held.
-func (s *Store) nextRows(vs []order.Verdict, f func(*orderEntry, order.Verdict) (order.Row, bool)) ([]order.Row, bool) {
+func (s *Store) computeNextRows(vs []order.Verdict, f func(*orderEntry, order.Verdict) (order.Row, bool)) ([]order.Row, bool) {
 	rows := make([]order.Row, len(vs))
 	for i, v := range vs {
 		o := s.orders.entryOf(v.Ref)
@@ -248,7 +248,7 @@ func (s *Store) FailOrders(ctx context.Context, vs []order.Verdict) ([]bool, err
 		if o := s.orders.entryOf(v.Ref); o != nil {
 			var row order.Row
 			if row, done[i] = o.row.Fail(s.now(), v); done[i] {
-				s.orders.put(o, row)
+				s.orders.replaceRow(o, row)
 			}
 		}
 	}
@@ -265,12 +265,12 @@ func (s *Store) SplitOrders(ctx context.Context, vs []order.Verdict) (bool, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, ok := s.nextRows(vs, func(o *orderEntry, v order.Verdict) (order.Row, bool) { return o.row.Split(v) })
+	rows, ok := s.computeNextRows(vs, func(o *orderEntry, v order.Verdict) (order.Row, bool) { return o.row.Split(v) })
 	if !ok {
 		return false, nil
 	}
 	for i, v := range vs {
-		s.orders.put(s.orders.entryOf(v.Ref), rows[i])
+		s.orders.replaceRow(s.orders.entryOf(v.Ref), rows[i])
 	}
 	return true, nil
 }
@@ -289,7 +289,7 @@ func (s *Store) ExpireOrders(ctx context.Context, limit int) (all []order.Verdic
 		if !ok {
 			break
 		}
-		s.orders.put(o, row)
+		s.orders.replaceRow(o, row)
 		why := *row.Error
 		all = append(all, order.Verdict{
 			Ref: order.Ref{ID: o.ID, Version: row.Version, TraceParent: o.TraceParent, Created: o.created}, State: row.State, Error: &why,

@@ -33,13 +33,13 @@ func TestBubbleTime(t *testing.T) {
 			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 		require.NoError(t, err)
 		for _, c := range []struct {
-			after time.Duration
-			due   int
+			waitTime time.Duration
+			dueCount int
 		}{{time.Minute - time.Microsecond, 0}, {time.Microsecond, 1}} {
-			<-time.After(c.after)
-			due, err := s.Pending(t.Context(), store.PendingQuery{Limit: 9, Lease: time.Minute})
+			<-time.After(c.waitTime)
+			dueCount, err := s.Pending(t.Context(), store.PendingQuery{Limit: 9, Lease: time.Minute})
 			require.NoError(t, err)
-			assert.Len(t, due, c.due)
+			assert.Len(t, dueCount, c.dueCount)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			continue
 		}
 		rows := s.window(service, func(attempted []store.LaneRow) int { return store.Wanted(service, attempted, now, q) })
-		if len(rows) == 0 || s.closed(service) {
+		if len(rows) == 0 || s.isClosed(service) {
 			continue
 		}
 		plan := store.PlanLane(service, rows, now, q, left, choose)
@@ -38,7 +38,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		changed = append(changed, plan.Changed...)
 	}
 	for _, r := range changed {
-		s.put(s.byID[r.Key.ID], r.Row)
+		s.replaceRow(s.byID[r.Key.ID], r.Row)
 	}
 	return claimed, nil
 }

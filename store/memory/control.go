@@ -46,8 +46,8 @@ func (s *Store) setControl(scope batch.Scope, c batch.Control) {
 	}
 }
 
-// closed reports whether a control keeps the lane's batches from leaving. s.mu is held.
-func (s *Store) closed(service batch.ServiceID) bool {
+// isClosed reports whether a control keeps the lane's batches from leaving. s.mu is held.
+func (s *Store) isClosed(service batch.ServiceID) bool {
 	return s.controls[batch.Everything()].Closed() || s.controls[batch.Only(service)].Closed()
 }
 

@@ -12,15 +12,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// serial takes the first batch of a lane if it is ready.
-func serial(l batch.Lane) []batch.Run {
+// chooseSerially takes the first batch of a lane if it is ready.
+func chooseSerially(l batch.Lane) []batch.Run {
 	if len(l.Batches) > 0 && l.Batches[0].Ready {
 		return []batch.Run{{0}}
 	}
 	return nil
 }
 
-func filled(t testing.TB, n int) *Store {
+func newFilledStore(t testing.TB, n int) *Store {
 	s := New()
 	for at := 0; at < n; at += 1000 {
 		bs := make([]batch.Batch, min(1000, n-at))
@@ -32,10 +32,10 @@ func filled(t testing.TB, n int) *Store {
 	return s
 }
 
-// one claims a waiting batch, and records it as accepted and then as committed.
-func one(t testing.TB, s *Store) {
+// deliverOne claims a waiting batch, and records it as accepted and then as committed.
+func deliverOne(t testing.TB, s *Store) {
 	ctx := t.Context()
-	got, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, serial)
+	got, err := s.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, chooseSerially)
 	require.NoError(t, err)
 	c := got.Runs[0].Batches[0]
 	for _, o := range []store.Outcome{
@@ -53,9 +53,9 @@ func one(t testing.TB, s *Store) {
 // A claim or a check does not read final and waiting batches, which are in none of the structures
 // that it reads (docs/design.md#promise-9-cost).
 func TestFinishedAndWaitingAreOutOfTheWay(t *testing.T) {
-	s := filled(t, 3000)
+	s := newFilledStore(t, 3000)
 	for range 2000 {
-		one(t, s)
+		deliverOne(t, s)
 	}
 	assert.Empty(t, s.inFlight)
 	assert.Zero(t, s.lanes["s"].attempted.len())
@@ -92,17 +92,17 @@ func TestPrunedLanesAreForgotten(t *testing.T) {
 func BenchmarkOne(b *testing.B) {
 	for _, backlog := range []int{10_000, 300_000} {
 		b.Run(fmt.Sprintf("backlog=%d", backlog), func(b *testing.B) {
-			s := filled(b, backlog)
+			s := newFilledStore(b, backlog)
 			left := backlog
 			b.ReportAllocs()
 			b.ResetTimer()
 			for b.Loop() {
 				if left--; left == 0 {
 					b.StopTimer()
-					s, left = filled(b, backlog), backlog
+					s, left = newFilledStore(b, backlog), backlog
 					b.StartTimer()
 				}
-				one(b, s)
+				deliverOne(b, s)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func (s *Store) Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCo
 	for _, service := range lanes {
 		c := store.LaneCounts{Service: service, Attempted: map[batch.State]int{}}
 		l := s.lanes[service]
-		if l == nil || l.open() == 0 {
+		if l == nil || l.openCount() == 0 {
 			continue
 		}
 		c.Waiting = min(l.queued.len(), q.Cap)

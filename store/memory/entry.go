@@ -30,13 +30,13 @@ type entry struct {
 	reports []batch.Report
 }
 
-// changeKey is a DataChangeID within its service.
-type changeKey struct {
-	service batch.ServiceID
-	change  string
+// dataChangeKey is a DataChangeID within its service.
+type dataChangeKey struct {
+	service      batch.ServiceID
+	dataChangeID string
 }
 
-func (e *entry) changeKeyOf() changeKey { return changeKey{e.key.Service, e.dataChangeID} }
+func (e *entry) dataChangeKeyOf() dataChangeKey { return dataChangeKey{e.key.Service, e.dataChangeID} }
 
 func (e *entry) ref() store.Ref {
 	return store.Ref{Key: e.key, Row: e.number, Created: e.created, TraceParent: e.traceParent}
@@ -65,8 +65,8 @@ func (s *Store) find(key batch.Key) *entry {
 	return nil
 }
 
-// put writes a row back and updates every index. s.mu is held.
-func (s *Store) put(e *entry, next store.Row) {
+// replaceRow writes a row back and updates every index. s.mu is held.
+func (s *Store) replaceRow(e *entry, next store.Row) {
 	was := e.row
 	next = truncated(next)
 	if was.Prunable(false) {
@@ -118,16 +118,16 @@ func cloneReceipts(rs []batch.Receipt) []batch.Receipt {
 	return rs
 }
 
-func byOrder(a, b *entry) bool {
+func isEarlierInOrder(a, b *entry) bool {
 	if !a.created.Equal(b.created) {
 		return a.created.Before(b.created)
 	}
 	return a.key.ID < b.key.ID
 }
 
-func byFinal(a, b *entry) bool {
+func isEarlierFinal(a, b *entry) bool {
 	if !a.row.FinalAt.Equal(b.row.FinalAt) {
 		return a.row.FinalAt.Before(b.row.FinalAt)
 	}
-	return byOrder(a, b)
+	return isEarlierInOrder(a, b)
 }

@@ -75,11 +75,11 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return nil, "", err
 	}
-	type placed struct {
+	type placedAct struct {
 		place store.ActPlace
 		act   batch.Act
 	}
-	var all []placed
+	var all []placedAct
 	take := func(lane bool, list []batch.Act) {
 		for i, a := range list {
 			p := store.ActPlace{At: a.At.UnixMicro(), Lane: lane, All: a.Scope.All, Service: string(a.Scope.Service), Position: int64(i + 1)}
@@ -87,7 +87,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store
 				p.Batch = string(a.Batch)
 			}
 			if p.Compare(from) > 0 {
-				all = append(all, placed{p, a})
+				all = append(all, placedAct{p, a})
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (s *Store) Acts(ctx context.Context, q store.ActsQuery) ([]batch.Act, store
 	for _, e := range s.byID {
 		take(false, e.acts)
 	}
-	slices.SortFunc(all, func(a, b placed) int { return a.place.Compare(b.place) })
+	slices.SortFunc(all, func(a, b placedAct) int { return a.place.Compare(b.place) })
 	var next store.Cursor
 	if len(all) > q.Limit {
 		all = all[:q.Limit]

@@ -17,9 +17,9 @@ type stream struct {
 // loggedID is an id of a stream's log. The ids of all streams are kept in the order in which they
 // were written.
 type loggedID struct {
-	stream *stream
-	id     string
-	at     time.Time
+	stream    *stream
+	id        string
+	writtenAt time.Time
 }
 
 // LeaseStream is [store.Store].LeaseStream.
@@ -100,7 +100,7 @@ func (s *Store) FindStream(ctx context.Context, name string, ids []string) (batc
 // pruneLog removes up to limit ids that were written at until or before, the oldest first. s.mu is
 // held.
 func (s *Store) pruneLog(until time.Time, limit int) (n int) {
-	for n < min(limit, len(s.log)) && !s.log[n].at.After(until) {
+	for n < min(limit, len(s.log)) && !s.log[n].writtenAt.After(until) {
 		l := s.log[n]
 		delete(l.stream.ids, l.id)
 		l.stream.Stream = l.stream.Pruned(until)

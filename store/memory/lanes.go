@@ -10,12 +10,12 @@ import (
 
 // lane is the queue of one service.
 type lane struct {
-	service    batch.ServiceID
-	lastKey    time.Time    // the last order key of the lane
-	all        list[*entry] // all batches of the lane, open and final
-	queued     list[*entry] // the open batches that were never attempted
-	attempted  list[*entry] // the open batches that were attempted
-	inLaneList bool         // true if the lane is in Store.openLaneNames
+	service      batch.ServiceID
+	lastKey      time.Time    // the last order key of the lane
+	all          list[*entry] // all batches of the lane, open and final
+	queued       list[*entry] // the open batches that were never attempted
+	attempted    list[*entry] // the open batches that were attempted
+	isInLaneList bool         // true if the lane is in Store.openLaneNames
 }
 
 // orderKey returns the order key for a batch that is added at the end of the lane now, even if the
@@ -28,13 +28,13 @@ func (l *lane) orderKey(now time.Time) time.Time {
 	return now
 }
 
-func (l *lane) open() int { return l.queued.len() + l.attempted.len() }
+func (l *lane) openCount() int { return l.queued.len() + l.attempted.len() }
 
 // lane returns the lane of a service. It makes the lane if there is none. s.mu is held.
 func (s *Store) lane(service batch.ServiceID) *lane {
 	l := s.lanes[service]
 	if l == nil {
-		l = &lane{service: service, all: list[*entry]{before: byOrder}, queued: list[*entry]{before: byOrder}, attempted: list[*entry]{before: byOrder}}
+		l = &lane{service: service, all: list[*entry]{before: isEarlierInOrder}, queued: list[*entry]{before: isEarlierInOrder}, attempted: list[*entry]{before: isEarlierInOrder}}
 		s.lanes[service] = l
 	}
 	return l
@@ -50,7 +50,7 @@ func (s *Store) enlist(e *entry) {
 	default:
 		e.lane.attempted.insert(e)
 	}
-	if !e.lane.inLaneList {
+	if !e.lane.isInLaneList {
 		s.openLaneNames.add(e.lane)
 	}
 }
@@ -67,8 +67,8 @@ func (s *Store) unlist(e *entry) {
 }
 
 func (l *lane) name() batch.ServiceID { return l.service }
-func (l *lane) empty() bool           { return l.open() == 0 }
-func (l *lane) setListed(is bool)     { l.inLaneList = is }
+func (l *lane) isEmpty() bool         { return l.openCount() == 0 }
+func (l *lane) setListed(is bool)     { l.isInLaneList = is }
 
 // Lanes is [store.Store].Lanes.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
@@ -80,7 +80,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	if s.controls[batch.Everything()].Closed() {
 		return nil, nil
 	}
-	return s.openLanes(q, func(service batch.ServiceID) bool { return !s.closed(service) }), nil
+	return s.openLanes(q, func(service batch.ServiceID) bool { return !s.isClosed(service) }), nil
 }
 
 // openLanes returns the lanes that have open batches and for which wanted is true. s.mu is held.
@@ -90,7 +90,7 @@ func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool)
 		if len(found) >= q.Limit {
 			break
 		}
-		if l.open() == 0 {
+		if l.openCount() == 0 {
 			passed++
 			continue
 		}
@@ -98,6 +98,6 @@ func (s *Store) openLanes(q store.LanesQuery, wanted func(batch.ServiceID) bool)
 			found = append(found, l.service)
 		}
 	}
-	s.openLaneNames.manyEmpty = passed > len(found)+64
+	s.openLaneNames.hasManyEmpty = passed > len(found)+64
 	return found
 }

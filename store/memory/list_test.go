@@ -16,7 +16,7 @@ func TestListIsASortedSlice(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		l := list[*entry]{before: byOrder}
+		l := list[*entry]{before: isEarlierInOrder}
 		var want []*entry
 		for step := range 250 {
 			e := &entry{key: batch.Key{ID: batch.ID(rune('a' + r.IntN(26)))}, created: start.Add(time.Duration(step) * time.Second)}
@@ -34,12 +34,12 @@ func TestListIsASortedSlice(t *testing.T) {
 				e = nil
 			}
 			if e != nil {
-				if i := slices.IndexFunc(want, func(o *entry) bool { return !byOrder(o, e) && !byOrder(e, o) }); i >= 0 {
+				if i := slices.IndexFunc(want, func(o *entry) bool { return !isEarlierInOrder(o, e) && !isEarlierInOrder(e, o) }); i >= 0 {
 					continue // ids are unique
 				}
 				l.insert(e)
 				i, _ := slices.BinarySearchFunc(want, e, func(a, b *entry) int {
-					if byOrder(a, b) {
+					if isEarlierInOrder(a, b) {
 						return -1
 					}
 					return 1

@@ -10,16 +10,16 @@ import (
 // namedQueue is an element of queueNames.
 type namedQueue interface {
 	name() batch.ServiceID
-	empty() bool
+	isEmpty() bool
 	setListed(bool) // sets whether the queue is in a queueNames
 }
 
 // queueNames keeps queues in the byte order of their names. A reader merges new queues in, and
 // removes empty queues at the same time. So adding or emptying a queue does not read all queues.
 type queueNames[T namedQueue] struct {
-	sorted    []T
-	newQueues []T
-	manyEmpty bool // true if a reader met many empty queues
+	sorted       []T
+	newQueues    []T
+	hasManyEmpty bool // true if a reader met many empty queues
 }
 
 func (o *queueNames[T]) add(q T) {
@@ -39,13 +39,13 @@ func (o *queueNames[T]) queuesAfter(after batch.ServiceID, start bool) []T {
 
 // merge adds the new queues to sorted, and removes empty ones.
 func (o *queueNames[T]) merge() {
-	if len(o.newQueues) == 0 && !o.manyEmpty {
+	if len(o.newQueues) == 0 && !o.hasManyEmpty {
 		return
 	}
 	all := make([]T, 0, len(o.sorted)+len(o.newQueues))
 	for _, qs := range [...][]T{o.sorted, o.newQueues} {
 		for _, q := range qs {
-			if q.empty() {
+			if q.isEmpty() {
 				q.setListed(false)
 				continue
 			}
@@ -61,5 +61,5 @@ func (o *queueNames[T]) merge() {
 		}
 		return 0
 	})
-	o.sorted, o.newQueues, o.manyEmpty = all, nil, false
+	o.sorted, o.newQueues, o.hasManyEmpty = all, nil, false
 }

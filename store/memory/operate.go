@@ -67,6 +67,6 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, act batch.Act, f
 		return batch.Record{}, fmt.Errorf("batch %s: %w", key, err)
 	}
 	e.acts = store.KeepAct(e.acts, store.BatchAct(act, key, e.row, next, now))
-	s.put(e, next)
+	s.replaceRow(e, next)
 	return e.record(), nil
 }

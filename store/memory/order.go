@@ -30,19 +30,19 @@ func (o *orderEntry) record() order.Record {
 
 // party is the queue of orders of one party.
 type party struct {
-	service batch.ServiceID
-	lastKey time.Time // the last order key of the party
-	stored  int       // the number of stored orders, open and final
-	queue   list[*orderEntry]
-	byAge   list[*orderEntry] // the orders of queue, by age
-	split   list[*orderEntry] // the queued orders that have a split group
-	batch   *entry            // the party's batch whose orders are not settled, or nil
-	listed  bool
+	service     batch.ServiceID
+	lastKey     time.Time // the last order key of the party
+	storedCount int       // the number of stored orders, open and final
+	queue       list[*orderEntry]
+	byAge       list[*orderEntry] // the orders of queue, by age
+	split       list[*orderEntry] // the queued orders that have a split group
+	batch       *entry            // the party's batch whose orders are not settled, or nil
+	isListed    bool
 }
 
 func (p *party) name() batch.ServiceID { return p.service }
-func (p *party) empty() bool           { return p.queue.len() == 0 }
-func (p *party) setListed(is bool)     { p.listed = is }
+func (p *party) isEmpty() bool         { return p.queue.len() == 0 }
+func (p *party) setListed(is bool)     { p.isListed = is }
 
 // orderKey is the key of an order within its party.
 type orderKey struct {
@@ -50,7 +50,7 @@ type orderKey struct {
 	key   string
 }
 
-func (o *orderEntry) name() orderKey { return orderKey{o.Party, o.Key} }
+func (o *orderEntry) keyOfParty() orderKey { return orderKey{o.Party, o.Key} }
 
 // orders has all orders, and the indexes that the methods read.
 type orders struct {
@@ -67,7 +67,7 @@ type orders struct {
 func newOrders() orders {
 	return orders{
 		byID: map[order.ID]*orderEntry{}, byKey: map[orderKey]*orderEntry{}, parties: map[batch.ServiceID]*party{},
-		all: list[*orderEntry]{before: byAge}, deadlines: list[*orderEntry]{before: byDeadline}, final: list[*orderEntry]{before: byOrderFinal},
+		all: list[*orderEntry]{before: isOlderOrder}, deadlines: list[*orderEntry]{before: hasEarlierDeadline}, final: list[*orderEntry]{before: isEarlierFinalOrder},
 		unsettled: map[*entry][]*orderEntry{},
 	}
 }
@@ -77,7 +77,7 @@ func (os *orders) party(service batch.ServiceID) *party {
 	p := os.parties[service]
 	if p == nil {
 		p = &party{
-			service: service, queue: list[*orderEntry]{before: byPriority}, byAge: list[*orderEntry]{before: byAge}, split: list[*orderEntry]{before: byPriority},
+			service: service, queue: list[*orderEntry]{before: hasPriority}, byAge: list[*orderEntry]{before: isOlderOrder}, split: list[*orderEntry]{before: hasPriority},
 		}
 		os.parties[service] = p
 	}
@@ -86,7 +86,7 @@ func (os *orders) party(service batch.ServiceID) *party {
 
 // insert stores a new order after all others of its party, even if the clock has stepped back.
 func (os *orders) insert(o *orderEntry, now time.Time) {
-	o.created = keyAfter(os.party(o.Party).lastKey, now)
+	o.created = orderKeyAfter(os.party(o.Party).lastKey, now)
 	os.place(o)
 }
 
@@ -96,17 +96,17 @@ func (os *orders) place(o *orderEntry) {
 	if o.created.After(o.party.lastKey) {
 		o.party.lastKey = o.created
 	}
-	o.party.stored++
+	o.party.storedCount++
 	os.byID[o.ID] = o
 	if o.Key != "" {
-		os.byKey[o.name()] = o
+		os.byKey[o.keyOfParty()] = o
 	}
 	os.all.insert(o)
 	os.enlist(o)
 }
 
-// put writes a row back and updates every index.
-func (os *orders) put(o *orderEntry, next order.Row) {
+// replaceRow writes a row back and updates every index.
+func (os *orders) replaceRow(o *orderEntry, next order.Row) {
 	os.unlist(o)
 	next.FinalAt = next.FinalAt.Truncate(time.Microsecond)
 	o.row = next
@@ -127,7 +127,7 @@ func (os *orders) enlist(o *orderEntry) {
 		if !o.Deadline.IsZero() {
 			os.deadlines.insert(o)
 		}
-		if !p.listed {
+		if !p.isListed {
 			os.queues.add(p)
 		}
 	}
@@ -151,9 +151,9 @@ func (os *orders) remove(o *orderEntry) {
 	os.all.remove(o)
 	delete(os.byID, o.ID)
 	if o.Key != "" {
-		delete(os.byKey, o.name())
+		delete(os.byKey, o.keyOfParty())
 	}
-	if o.party.stored--; o.party.stored == 0 {
+	if o.party.storedCount--; o.party.storedCount == 0 {
 		delete(os.parties, o.Party)
 	}
 }
@@ -161,30 +161,30 @@ func (os *orders) remove(o *orderEntry) {
 // entryOf returns the order of a ref, or nil.
 func (os *orders) entryOf(ref order.Ref) *orderEntry { return os.byID[ref.ID] }
 
-func byAge(a, b *orderEntry) bool {
+func isOlderOrder(a, b *orderEntry) bool {
 	if !a.created.Equal(b.created) {
 		return a.created.Before(b.created)
 	}
 	return a.ID < b.ID
 }
 
-func byPriority(a, b *orderEntry) bool {
+func hasPriority(a, b *orderEntry) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
 	}
-	return byAge(a, b)
+	return isOlderOrder(a, b)
 }
 
-func byDeadline(a, b *orderEntry) bool {
+func hasEarlierDeadline(a, b *orderEntry) bool {
 	if !a.Deadline.Equal(b.Deadline) {
 		return a.Deadline.Before(b.Deadline)
 	}
-	return byAge(a, b)
+	return isOlderOrder(a, b)
 }
 
-func byOrderFinal(a, b *orderEntry) bool {
+func isEarlierFinalOrder(a, b *orderEntry) bool {
 	if !a.row.FinalAt.Equal(b.row.FinalAt) {
 		return a.row.FinalAt.Before(b.row.FinalAt)
 	}
-	return byAge(a, b)
+	return isOlderOrder(a, b)
 }

@@ -52,15 +52,15 @@ func (s *Store) addOrders(ctx context.Context, t *Tx, added []order.Order) error
 			s.orders.insert(o, at)
 			continue
 		}
-		o.created = keyAfter(last[o.Party], at)
+		o.created = orderKeyAfter(last[o.Party], at)
 		if p := s.orders.parties[o.Party]; p != nil {
-			o.created = keyAfter(p.lastKey, o.created)
+			o.created = orderKeyAfter(p.lastKey, o.created)
 		}
 		last[o.Party] = o.created
 		t.orders = append(t.orders, o)
 		t.ordersByID[o.ID] = o
 		if o.Key != "" {
-			t.ordersByKey[o.name()] = o
+			t.ordersByKey[o.keyOfParty()] = o
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func (s *Store) ListOrders(ctx context.Context, q order.ListQuery) ([]order.Reco
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, last := &s.orders.all, &orderEntry{created: after.created, Order: order.Order{ID: order.ID(after.key.ID)}}
-	from := sort.Search(all.len(), func(i int) bool { return byAge(last, all.at(i)) })
+	from := sort.Search(all.len(), func(i int) bool { return isOlderOrder(last, all.at(i)) })
 	var found []order.Record
 	for i := from; i < all.len(); i++ {
 		o := all.at(i)

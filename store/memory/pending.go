@@ -33,13 +33,13 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		if !a.row.AskedAt.Equal(b.row.AskedAt) {
 			return a.row.AskedAt.Before(b.row.AskedAt)
 		}
-		return byOrder(a, b)
+		return isEarlierInOrder(a, b)
 	})
 	due = due[:min(len(due), max(0, q.Limit))]
 	rows := make([]store.InFlight, 0, len(due))
 	for _, e := range due {
 		asked := e.row.AskedAt
-		s.put(e, e.row.Leased(now, q.Lease)) // a lease of 0 changes nothing
+		s.replaceRow(e, e.row.Leased(now, q.Lease)) // a lease of 0 changes nothing
 		if e.row.Monitored(now) {
 			f := e.row.InFlight(e.ref(), e.budget, now)
 			f.AskedAgo = e.row.AskedAgo(asked, now)
@@ -82,7 +82,7 @@ func (s *Store) Checked(ctx context.Context, due []store.Due) error {
 		}
 		next := e.row
 		next.NextCheck = now.Add(d.In)
-		s.put(e, next)
+		s.replaceRow(e, next)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (s *Store) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, er
 			}
 		}
 		if e.dataChangeID != "" {
-			delete(s.byChange, e.changeKeyOf())
+			delete(s.byChange, e.dataChangeKeyOf())
 		}
 		if e.lane.all.remove(e); e.lane.all.len() == 0 {
 			delete(s.lanes, e.key.Service)

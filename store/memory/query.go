@@ -68,9 +68,9 @@ func (s *Store) page(q store.ListQuery, l *list[*entry], after *entry) (rows []*
 	switch {
 	case q.After == "":
 	case q.NewestFirst:
-		to = sort.Search(l.len(), func(i int) bool { return !byOrder(l.at(i), after) })
+		to = sort.Search(l.len(), func(i int) bool { return !isEarlierInOrder(l.at(i), after) })
 	default:
-		from = sort.Search(l.len(), func(i int) bool { return byOrder(after, l.at(i)) })
+		from = sort.Search(l.len(), func(i int) bool { return isEarlierInOrder(after, l.at(i)) })
 	}
 	younger := func(than time.Duration) int {
 		return sort.Search(l.len(), func(i int) bool { return l.at(i).created.After(now.Add(-than)) })

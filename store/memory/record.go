@@ -33,7 +33,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 			control := s.control(scope)
 			a, control = a.Enforce(control, o.Policy, now)
 			s.setControl(scope, control)
-			s.put(e, a.Row)
+			s.replaceRow(e, a.Row)
 			if r, ok := o.Reported(a, now); ok {
 				e.reports = store.KeepReport(e.reports, r)
 			}

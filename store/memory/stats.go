@@ -26,11 +26,11 @@ func (s *Store) CountOpen(ctx context.Context) (store.Totals, error) {
 func (s *Store) count(now time.Time) store.Totals {
 	c := store.Totals{At: now, Open: map[batch.State]int{}, Orders: map[string]int{}}
 	for _, l := range s.openLaneNames.queuesAfter("", true) {
-		if l.open() == 0 {
+		if l.openCount() == 0 {
 			continue
 		}
 		c.Lanes++
-		lane := store.LaneAge{Service: l.service, Open: l.open()}
+		lane := store.LaneAge{Service: l.service, Open: l.openCount()}
 		for _, queue := range []*list[*entry]{&l.queued, &l.attempted} {
 			for i, e := range queue.first(queue.len()) {
 				if i == 0 {

@@ -30,7 +30,7 @@ type Store struct {
 
 	lastNumber         int64 // the number of the last entry
 	byID               map[batch.ID]*entry
-	byChange           map[changeKey]*entry // the batches that have a DataChangeID
+	byChange           map[dataChangeKey]*entry // the batches that have a DataChangeID
 	lanes              map[batch.ServiceID]*lane
 	openLaneNames      queueNames[*lane]
 	all                list[*entry]             // in the order of their keys; List reads it
@@ -38,7 +38,7 @@ type Store struct {
 	final              list[*entry]             // the final batches that are not in quarantine, by the time they became final; Prune reads it
 	inFlight           map[batch.ID]*entry
 	tombstones         map[batch.ID]*tombstone
-	tombstonesByChange map[changeKey]*tombstone // the tombstones that have a DataChangeID
+	tombstonesByChange map[dataChangeKey]*tombstone // the tombstones that have a DataChangeID
 
 	controls map[batch.Scope]batch.Control // the controls that are or were set
 	laneActs map[batch.Scope][]batch.Act
@@ -58,14 +58,14 @@ type Store struct {
 func New() *Store {
 	return &Store{
 		byID:               map[batch.ID]*entry{},
-		byChange:           map[changeKey]*entry{},
+		byChange:           map[dataChangeKey]*entry{},
 		lanes:              map[batch.ServiceID]*lane{},
-		all:                list[*entry]{before: byOrder},
+		all:                list[*entry]{before: isEarlierInOrder},
 		byTag:              map[string]*list[*entry]{},
-		final:              list[*entry]{before: byFinal},
+		final:              list[*entry]{before: isEarlierFinal},
 		inFlight:           map[batch.ID]*entry{},
 		tombstones:         map[batch.ID]*tombstone{},
-		tombstonesByChange: map[changeKey]*tombstone{},
+		tombstonesByChange: map[dataChangeKey]*tombstone{},
 		controls:           map[batch.Scope]batch.Control{},
 		laneActs:           map[batch.Scope][]batch.Act{},
 		streams:            map[string]*stream{},

@@ -23,7 +23,7 @@ func (s *Store) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, 
 	seen := make(map[batch.ServiceID]bool, len(services))
 	for _, service := range services {
 		lane := s.lanes[service]
-		if lane == nil || lane.open() == 0 || seen[service] {
+		if lane == nil || lane.openCount() == 0 || seen[service] {
 			continue
 		}
 		seen[service] = true

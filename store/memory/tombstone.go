@@ -20,7 +20,7 @@ func (s *Store) keepTombstone(e *entry, now time.Time) {
 	t := &tombstone{store.Remains(e.record(), now), e.hash}
 	s.tombstones[e.key.ID] = t
 	if e.dataChangeID != "" {
-		s.tombstonesByChange[e.changeKeyOf()] = t
+		s.tombstonesByChange[e.dataChangeKeyOf()] = t
 	}
 }
 
@@ -48,7 +48,7 @@ func (s *Store) isBuried(e *entry, stored bool) (bool, error) {
 	case stored:
 		return true, nil
 	case t == nil:
-		if t = s.tombstonesByChange[e.changeKeyOf()]; t == nil {
+		if t = s.tombstonesByChange[e.dataChangeKeyOf()]; t == nil {
 			return false, nil
 		}
 		if t.hash != e.hash {

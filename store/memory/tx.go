@@ -17,13 +17,13 @@ import (
 // transactions that add the same ids in opposite order wait for each other, until one of their
 // contexts ends.
 type Tx struct {
-	s     *Store
+	store *Store
 	ended chan struct{} // closed by Commit and Rollback
 
 	// The following fields are the additions. s.mu guards them.
 	batches     []*entry
 	byID        map[batch.ID]*entry
-	byChange    map[changeKey]*entry
+	byChange    map[dataChangeKey]*entry
 	orders      []*orderEntry
 	ordersByID  map[order.ID]*orderEntry
 	ordersByKey map[orderKey]*orderEntry
@@ -32,8 +32,8 @@ type Tx struct {
 // Begin begins a transaction. It ends with Commit or Rollback.
 func (s *Store) Begin() *Tx {
 	t := &Tx{
-		s: s, ended: make(chan struct{}),
-		byID: map[batch.ID]*entry{}, byChange: map[changeKey]*entry{},
+		store: s, ended: make(chan struct{}),
+		byID: map[batch.ID]*entry{}, byChange: map[dataChangeKey]*entry{},
 		ordersByID: map[order.ID]*orderEntry{}, ordersByKey: map[orderKey]*orderEntry{},
 	}
 	s.mu.Lock()
@@ -46,10 +46,10 @@ func (s *Store) Begin() *Tx {
 func (t *Tx) Commit() error {
 	return t.end("commit", func() {
 		for _, e := range t.batches {
-			t.s.insertAt(e, e.created)
+			t.store.insertAt(e, e.created)
 		}
 		for _, o := range t.orders {
-			t.s.orders.place(o)
+			t.store.orders.place(o)
 		}
 	})
 }
@@ -59,13 +59,13 @@ func (t *Tx) Commit() error {
 func (t *Tx) Rollback() error { return t.end("rollback", func() {}) }
 
 func (t *Tx) end(op string, do func()) error {
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
 	if err := t.checkLive(); err != nil {
 		return fmt.Errorf("memory: %s: %w", op, err)
 	}
 	do()
-	delete(t.s.openTxs, t)
+	delete(t.store.openTxs, t)
 	close(t.ended)
 	return nil
 }
@@ -74,7 +74,7 @@ var errTxEnded = errors.New("the transaction has ended already, by a Commit or a
 
 // checkLive returns nil if the transaction is open. s.mu is held.
 func (t *Tx) checkLive() error {
-	if !t.s.openTxs[t] {
+	if !t.store.openTxs[t] {
 		return errTxEnded
 	}
 	return nil
@@ -89,17 +89,17 @@ func (s *Store) Tx(t *Tx) store.Tx { return ownTx{s, t} }
 // Owns is [store.Store].Owns.
 func (s *Store) Owns(t store.Tx) bool {
 	own, is := t.(ownTx)
-	return is && own.s == s
+	return is && own.store == s
 }
 
 type ownTx struct {
-	s *Store
-	t *Tx
+	store *Store
+	tx    *Tx
 }
 
 // Add implements [store.Tx].
 func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
-	return o.s.inTx(ctx, o.t, func() error { return o.s.addTx(ctx, o.t, batches) })
+	return o.store.inTx(ctx, o.tx, func() error { return o.store.addTx(ctx, o.tx, batches) })
 }
 
 // AddOrdersTx is AddOrders in a transaction, by the rules of [Store.Tx].
@@ -111,7 +111,7 @@ func (s *Store) inTx(ctx context.Context, t *Tx, add func() error) error {
 	switch {
 	case t == nil:
 		return &batch.InputError{Field: "tx", Value: "nil", Want: "a transaction: what Begin of this store returns"}
-	case t.s != s:
+	case t.store != s:
 		return &batch.InputError{Field: "tx", Value: "a transaction of another store in memory", Want: "what Begin of this store returns"}
 	}
 	if err := ctx.Err(); err != nil {
@@ -145,22 +145,22 @@ func (s *Store) addTx(ctx context.Context, t *Tx, batches []batch.Batch) error {
 	}
 	now := s.now()
 	for i, e := range fresh {
-		e.created = keyAfter(last[e.key.Service], now.Add(time.Duration(i)*time.Microsecond))
+		e.created = orderKeyAfter(last[e.key.Service], now.Add(time.Duration(i)*time.Microsecond))
 		if l := s.lanes[e.key.Service]; l != nil {
-			e.created = keyAfter(l.lastKey, e.created)
+			e.created = orderKeyAfter(l.lastKey, e.created)
 		}
 		last[e.key.Service] = e.created
 		t.batches = append(t.batches, e)
 		t.byID[e.key.ID] = e
 		if e.dataChangeID != "" {
-			t.byChange[e.changeKeyOf()] = e
+			t.byChange[e.dataChangeKeyOf()] = e
 		}
 	}
 	return nil
 }
 
-// keyAfter returns at, or, if at is not after the order key other, the next key after other.
-func keyAfter(other, at time.Time) time.Time {
+// orderKeyAfter returns at, or, if at is not after the order key other, the next key after other.
+func orderKeyAfter(other, at time.Time) time.Time {
 	if next := other.Add(time.Microsecond); next.After(at) {
 		return next
 	}
@@ -172,7 +172,7 @@ func keyAfter(other, at time.Time) time.Time {
 func (s *Store) lockFor(ctx context.Context, own *Tx, entries []*entry, orders []order.Order) error {
 	for {
 		s.mu.Lock()
-		holder := s.holder(own, entries, orders)
+		holder := s.txWithSameKeys(own, entries, orders)
 		if holder == nil {
 			return nil
 		}
@@ -185,15 +185,15 @@ func (s *Store) lockFor(ctx context.Context, own *Tx, entries []*entry, orders [
 	}
 }
 
-// holder returns an open transaction other than own that has one of these ids or keys, or nil.
+// txWithSameKeys returns an open transaction other than own that has one of these ids or keys, or nil.
 // s.mu is held.
-func (s *Store) holder(own *Tx, entries []*entry, orders []order.Order) *Tx {
+func (s *Store) txWithSameKeys(own *Tx, entries []*entry, orders []order.Order) *Tx {
 	for t := range s.openTxs {
 		if t == own {
 			continue
 		}
 		for _, e := range entries {
-			if t.byID[e.key.ID] != nil || t.byChange[e.changeKeyOf()] != nil {
+			if t.byID[e.key.ID] != nil || t.byChange[e.dataChangeKeyOf()] != nil {
 				return t
 			}
 		}

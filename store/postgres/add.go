@@ -35,7 +35,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		}
 		return err
 	}
-	if s.fresh.expectsFresh() {
+	if s.freshness.expectsFresh() {
 		if err := add(true); !s.notFreshError(err) {
 			return err
 		}
@@ -51,15 +51,15 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 func (s *Store) notFreshError(err error) bool {
 	switch sqlState(err) {
 	case featureNotSupported:
-		s.fresh.noteKnown()
+		s.freshness.noteKnown()
 		return true
 	case uniqueViolation:
 	default:
 		return false
 	}
-	switch name := constraint(err); name {
+	switch name := constraintName(err); name {
 	case s.names.index("batches_id"), s.names.index("batches_change"), "": // not every driver names the constraint
-		s.fresh.noteKnown()
+		s.freshness.noteKnown()
 		return true
 	default:
 		return name == s.names.index("batches_pkey")
@@ -72,7 +72,7 @@ func (s *Store) notFreshError(err error) bool {
 func (s *Store) keepAdded(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
-			s.added.Put(in[i].Seq, in[i].At, in[i].Batch)
+			s.addedBatches.Put(in[i].Seq, in[i].At, in[i].Batch)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (s *Store) keepAdded(in []addition) {
 func (s *Store) forgetAdded(in []addition) {
 	for i := range in {
 		if in[i].Seq != 0 {
-			s.added.Take(in[i].Seq, in[i].At)
+			s.addedBatches.Take(in[i].Seq, in[i].At)
 			in[i].Seq = 0
 		}
 	}
@@ -109,10 +109,10 @@ func (t *session) add(ctx context.Context, in []addition, fresh bool) error {
 	if err := t.recheckShard(ctx); err != nil {
 		return err
 	}
-	if err := t.s.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Service }); err != nil {
+	if err := t.store.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Service }); err != nil {
 		return err
 	}
-	seqs, err := t.orderKeys(ctx, adding, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Service, &in[i].At }, genericPlans)
+	seqs, err := t.orderKeys(ctx, batchNumbering, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Service, &in[i].At }, genericPlans)
 	if err != nil {
 		return err
 	}
@@ -172,15 +172,15 @@ func (t *session) addFirst(ctx context.Context, sorted, twins []*addition, seqs 
 	if fresh && len(twins) == 0 {
 		buried, err = t.addNew(ctx, sorted)
 	} else if err = t.addAll(ctx, sorted, twins, fresh); err == nil {
-		err = t.sendTogether(ctx, t.anyBuried(&buried))
+		err = t.sendTogether(ctx, t.anyTombstoneStatement(&buried))
 	}
-	if err == nil && t.level.hidesCommits() {
+	if err == nil && t.isolation.hidesCommits() {
 		buried, err = t.probeTombstones(ctx, sorted)
 	}
 	if err != nil || !buried {
 		return err
 	}
-	return t.unqueue(ctx, slices.Concat(sorted, twins))
+	return t.removeEnded(ctx, slices.Concat(sorted, twins))
 }
 
 // addNew adds batches that are not known. Further statements are sent together with the last
@@ -201,19 +201,19 @@ func (t *session) addNew(ctx context.Context, in []*addition) (buried bool, err 
 	if args := tagArgs(in, nil); args != nil {
 		last = append(last, conns.Statement{Text: sqlInsertTags, Args: args})
 	}
-	err = t.sendTogether(ctx, append(last, t.anyBuried(&buried))...)
+	err = t.sendTogether(ctx, append(last, t.anyTombstoneStatement(&buried))...)
 	return buried, err
 }
 
 // insertNew inserts all batches except those of the last statement, which it returns.
 func (t *session) insertNew(ctx context.Context, in []*addition) (last []conns.Statement, err error) {
-	for n := chunk(in, bytesOf); n < len(in); n = chunk(in, bytesOf) {
+	for n := rowsOfChunk(in, additionBytes); n < len(in); n = rowsOfChunk(in, additionBytes) {
 		if err := t.insert(ctx, in[:n], nil); err != nil {
 			return nil, err
 		}
 		in = in[n:]
 	}
-	statement, args := insertion(in, sqlInsertNew, sqlInsertNewMore)
+	statement, args := insertStatement(in, sqlInsertNew, sqlInsertNewMore)
 	return []conns.Statement{{Text: statement, Args: args}}, nil
 }
 
@@ -223,7 +223,7 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 		added = make(map[int64]bool, len(in))
 	}
 	for rest := in; len(rest) > 0; {
-		n := chunk(rest, bytesOf)
+		n := rowsOfChunk(rest, additionBytes)
 		if err := t.insert(ctx, rest[:n], added); err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (t *session) addAll(ctx context.Context, in, twins []*addition, fresh bool)
 	}
 	known := !fresh && len(added) < len(in)
 	if known {
-		t.s.fresh.noteKnown()
+		t.store.freshness.noteKnown()
 	}
 	if known || len(twins) > 0 {
 		if _, err := t.Exec(ctx, sqlCustomPlans); err != nil {
@@ -296,7 +296,7 @@ func (t *session) compareKnown(ctx context.Context, in, twins []*addition, added
 		k, hash := known[i], changes[changeKey{a.Service, a.DataChangeID}]
 		switch {
 		case k == nil && hash == nil && i < n:
-			return t.notStored(ctx, adding, a.Seq)
+			return t.notStored(ctx, batchNumbering, a.Seq)
 		case hash != nil && string(hash) != string(a.PayloadHash[:]):
 			return store.ChangeConflict(a.Key(), a.DataChangeID)
 		case k == nil:

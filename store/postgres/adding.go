@@ -12,7 +12,7 @@ func (s *Store) addTransaction(ctx context.Context, op string, do func(ctx conte
 
 // ensureSchemaChecked checks the schema, unless this process has checked it before.
 func (s *Store) ensureSchemaChecked(ctx context.Context, op string) error {
-	if s.checked.Load() != nil {
+	if s.schemaCheckedUntil.Load() != nil {
 		return nil
 	}
 	return s.tx(ctx, op, func(context.Context, *session) error { return nil })

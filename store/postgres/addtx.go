@@ -40,7 +40,7 @@ func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, sqlTxOf(tx)} }
 // Owns is [store.Store].Owns.
 func (s *Store) Owns(tx store.Tx) bool {
 	own, is := tx.(ownTx)
-	return is && own.s == s
+	return is && own.store == s
 }
 
 // sqlTxOf returns a transaction of database/sql as a conns.Tx; nil stays nil.
@@ -53,13 +53,13 @@ func sqlTxOf(tx *sql.Tx) conns.Tx {
 
 // ownTx is a transaction of the application.
 type ownTx struct {
-	s  *Store
-	tx conns.Tx
+	store *Store
+	tx    conns.Tx
 }
 
 // Add implements [store.Tx].
 func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
-	return o.s.addTx(ctx, o.tx, batches...)
+	return o.store.addTx(ctx, o.tx, batches...)
 }
 
 func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) error {
@@ -68,14 +68,14 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 	if err != nil || len(in) == 0 {
 		return wrap(op, err)
 	}
-	fresh := (&session{tx: tx, s: s}).copier(len(in)) != nil && s.fresh.expectsFresh()
+	fresh := (&session{tx: tx, store: s}).copier(len(in)) != nil && s.freshness.expectsFresh()
 	return s.inTx(ctx, op, tx, true, func(t *session) error {
 		err := t.add(ctx, in, fresh)
 		if fresh && s.notFreshError(err) {
 			fresh = false
 			return fmt.Errorf("%w: %w", sqlstore.ErrMoved, err)
 		}
-		if err != nil || !s.o.NotifyInTx {
+		if err != nil || !s.opts.NotifyInTx {
 			return err
 		}
 		var h store.Hint
@@ -84,7 +84,7 @@ func (s *Store) addTx(ctx context.Context, tx conns.Tx, batches ...batch.Batch) 
 				h.Lanes = append(h.Lanes, b.Service)
 			}
 		}
-		return tell(ctx, tx, notifyAtCommit, s.names.channel(), h)
+		return sendHint(ctx, tx, notifyAtCommitStatement, s.names.channel(), h)
 	})
 }
 
@@ -94,9 +94,9 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if tx == nil {
 		return wrap(op, &batch.InputError{Field: "tx", Value: "nil", Want: "an open transaction of this database: a *sql.Tx, or a pgx.Tx in store/postgres/native"})
 	}
-	t := &session{tx: tx, s: s}
-	list := pgsettings.For(pgsettings.Applications, s.o.AllowAsynchronousCommit)
-	have, err := sqlstore.Query[string](ctx, t, eachText(selectTxSettings+selectLocation+list.Columns()))
+	t := &session{tx: tx, store: s}
+	list := pgsettings.For(pgsettings.Applications, s.opts.AllowAsynchronousCommit)
+	have, err := sqlstore.Query[string](ctx, t, textRowsStatement(selectTxSettings+selectLocation+list.Columns()))
 	if err != nil {
 		return wrap(op, err)
 	}
@@ -104,22 +104,22 @@ func (s *Store) inTx(ctx context.Context, op string, tx conns.Tx, adds bool, do 
 	if err := wrongSetting(list, have[4:]); err != nil {
 		return wrap(op, err)
 	}
-	if err := s.checkHome(ctx, op, location{have[2], have[3]}); err != nil {
+	if err := s.checkOwnDatabase(ctx, op, location{have[2], have[3]}); err != nil {
 		return err
 	}
 	switch level {
 	case "read committed", "read uncommitted":
 	case "repeatable read":
-		t.level = repeatableRead
+		t.isolation = repeatableRead
 	default:
-		t.level = serializable
+		t.isolation = serializable
 	}
-	if t.level.hidesCommits() && !s.o.AllowSnapshotTx {
+	if t.isolation.hidesCommits() && !s.opts.AllowSnapshotTx {
 		return wrap(op, &IsolationError{Level: level})
 	}
 	// Once the schema has been checked, only transactions of the store check it again, because the
 	// application's transaction may have other rights and an older snapshot.
-	if s.checked.Load() == nil {
+	if s.schemaCheckedUntil.Load() == nil {
 		if err := s.checkSchema(ctx, t); err != nil {
 			return wrap(op, err)
 		}

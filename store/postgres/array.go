@@ -60,8 +60,8 @@ type rowArrays struct {
 	nextColumn int // the index of the row's next column
 }
 
-// row begins a row. most is the largest number of rows.
-func (a *rowArrays) row(most int) *rowArrays {
+// addRow begins a row. most is the largest number of rows.
+func (a *rowArrays) addRow(most int) *rowArrays {
 	a.n, a.capacity, a.nextColumn = a.n+1, most, 0
 	return a
 }
@@ -77,7 +77,7 @@ func (a *rowArrays) column() *[]byte {
 	return &a.columns[a.nextColumn-1]
 }
 
-func (a *rowArrays) ints(list ...int64) *rowArrays {
+func (a *rowArrays) addInts(list ...int64) *rowArrays {
 	for _, v := range list {
 		c := a.column()
 		*c = strconv.AppendInt(*c, v, 10)
@@ -85,7 +85,7 @@ func (a *rowArrays) ints(list ...int64) *rowArrays {
 	return a
 }
 
-func (a *rowArrays) bools(list ...bool) *rowArrays {
+func (a *rowArrays) addBools(list ...bool) *rowArrays {
 	for _, v := range list {
 		c := a.column()
 		*c = strconv.AppendBool(*c, v)
@@ -93,7 +93,7 @@ func (a *rowArrays) bools(list ...bool) *rowArrays {
 	return a
 }
 
-func (a *rowArrays) texts(list ...string) *rowArrays {
+func (a *rowArrays) addTexts(list ...string) *rowArrays {
 	for _, v := range list {
 		c := a.column()
 		*c = append(append(append(*c, '"'), escaped(v)...), '"')
@@ -101,7 +101,7 @@ func (a *rowArrays) texts(list ...string) *rowArrays {
 	return a
 }
 
-func (a *rowArrays) null() *rowArrays {
+func (a *rowArrays) addNull() *rowArrays {
 	c := a.column()
 	*c = append(*c, "NULL"...)
 	return a

@@ -28,13 +28,13 @@ func (n names) channel() string {
 	return mark + hex.EncodeToString(sum[:16])
 }
 
-// notify sends a hint. For the commit of a transaction that notifies, the server takes a lock of
+// notifyStatement sends a hint. For the commit of a transaction that notifies, the server takes a lock of
 // the whole cluster, and gives the transaction a number and a record of its log. So the statement
 // has a transaction of its own, which waits neither for the disk nor for standbys.
-const notify = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
+const notifyStatement = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
-// notifyAtCommit sends a hint when the transaction of the application commits.
-const notifyAtCommit = "SELECT pg_notify($1, $2)"
+// notifyAtCommitStatement sends a hint when the transaction of the application commits.
+const notifyAtCommitStatement = "SELECT pg_notify($1, $2)"
 
 // Tell implements [store.Store] by NOTIFY.
 func (s *Store) Tell(ctx context.Context, h store.Hint) error {
@@ -43,7 +43,7 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	if err != nil {
 		return wrap(op, err)
 	}
-	if err := tell(ctx, c, notify, s.names.channel(), h); err != nil {
+	if err := sendHint(ctx, c, notifyStatement, s.names.channel(), h); err != nil {
 		c.Discard(context.WithoutCancel(ctx))
 		return wrap(op, err)
 	}
@@ -51,8 +51,8 @@ func (s *Store) Tell(ctx context.Context, h store.Hint) error {
 	return nil
 }
 
-// tell sends a hint with the statement text.
-func tell(ctx context.Context, to conns.Tx, text, channel string, h store.Hint) error {
+// sendHint sends a hint with the statement text.
+func sendHint(ctx context.Context, to conns.Tx, text, channel string, h store.Hint) error {
 	_, err := to.Exec(ctx, text, channel, h.Text(maxPayload))
 	return err
 }

@@ -28,7 +28,7 @@ func (f freshLanesError) Error() string {
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	q.Lanes = sqlstore.Services(q.Lanes)
-	if unknown := s.memory.Listed.Without(q.Lanes); len(unknown) > 0 {
+	if unknown := s.positions.Listed.Without(q.Lanes); len(unknown) > 0 {
 		if err := s.makeLaneRows(ctx, op, unknown); err != nil {
 			return store.Claimed{}, err
 		}
@@ -37,7 +37,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		var claimed store.Claimed
 		var fresh freshLanesError
 		var from *position.Claim // where the open work of the lanes begins; made before the transaction begins
-		err := s.txBefore(ctx, op, beginClaim, func() { from = s.memory.Lanes.Claim(time.Now()) }, func(ctx context.Context, t *session) (err error) {
+		err := s.txBefore(ctx, op, beginClaim, func() { from = s.positions.Lanes.Claim(time.Now()) }, func(ctx context.Context, t *session) (err error) {
 			// Lanes that appear while this claim runs are left to the next claim.
 			claimed, fresh, err = t.claim(ctx, q, choose, from, try > 1)
 			if err == nil && len(fresh) > 0 {
@@ -78,26 +78,26 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			_, more, err := t.splitLanes(ctx, lanes) // the same lanes are not looked up again
 			return out, append(unknown, more...), err
 		}
-		t.s.memory.Listed.Add(services(got))
-		t.s.memory.Listed.Add(locked)
+		t.store.positions.Listed.Add(servicesOf(got))
+		t.store.positions.Listed.Add(locked)
 		out.Locked = append(out.Locked, locked...)
 		now := sqlstore.FromMicro(us)
-		windows, err := t.attempted(ctx, sqlAttempted, got, lanesWithout(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {
+		windows, err := t.readAttempted(ctx, sqlAttempted, got, lanesWithout(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {
 			return store.Wanted(s, attempted, now, q)
 		})
 		if err != nil {
 			return out, nil, err
 		}
 		for _, w := range windows {
-			if w.wanted == 0 && !w.closed {
+			if w.wantedCount == 0 && !w.isClosed {
 				t.noteRead(from, w, false)
 			}
 		}
 		var first []*stored // the rows that this call claims for the first time
 		left, err = sqlstore.PlanLanes(windows, now, &q, left, choose, &out, func(windows []*window) error {
-			err := t.waiting(ctx, sqlWaiting, windows)
+			err := t.readWaiting(ctx, sqlWaiting, windows)
 			for _, w := range windows {
-				if err == nil && w.wanted > 0 {
+				if err == nil && w.wantedCount > 0 {
 					t.noteRead(from, w, true)
 				}
 			}
@@ -161,27 +161,27 @@ func lanesWithout(lanes, others []batch.ServiceID) []batch.ServiceID {
 // attempted and waiting between the two, since only a claim moves a row and it needs the lane's
 // lock.
 type window struct {
-	service batch.ServiceID
-	rows    []*stored
-	lane    []store.LaneRow // the rows that the strategy sees
-	waiting []*stored       // the rows from the table of waiting batches
-	wanted  int             // the number of waiting rows that the lane wants
-	ranges  []position.Range
-	closed  bool // true if the first statement found the lane closed; the strategy then sees no row
+	service     batch.ServiceID
+	rows        []*stored
+	lane        []store.LaneRow // the rows that the strategy sees
+	waiting     []*stored       // the rows from the table of waiting batches
+	wantedCount int             // the number of waiting rows that the lane wants
+	ranges      []position.Range
+	isClosed    bool // true if the first statement found the lane closed; the strategy then sees no row
 
 	attemptedKeys, waitingKeys []int64 // the order keys that the two statements found, whether the lane is closed or not
 }
 
 // Wants returns how many waiting rows of the lane the claim wants.
-func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.wanted }
+func (w *window) Wants() (service batch.ServiceID, rows int) { return w.service, w.wantedCount }
 
 // Rows returns the rows that the strategy sees.
 func (w *window) Rows() []store.LaneRow { return w.lane }
 
-// attempted reads the attempted rows of locked lanes, and returns the windows of all lanes in
+// readAttempted reads the attempted rows of locked lanes, and returns the windows of all lanes in
 // order. The windows of lanes that are not locked are empty. wanted returns how many waiting rows
 // a lane wants.
-func (t *session) attempted(ctx context.Context, statement string, locked []heldLane, all []batch.ServiceID,
+func (t *session) readAttempted(ctx context.Context, statement string, locked []heldLane, all []batch.ServiceID,
 	wanted func(batch.ServiceID, []store.LaneRow) int,
 ) ([]*window, error) {
 	memory, keys := make([]window, len(all)), make([]int64, 2*len(all)) // most lanes have one attempted row
@@ -208,41 +208,41 @@ func (t *session) attempted(ctx context.Context, statement string, locked []held
 		s := &open[i]
 		s.unpack()
 		w := lanes[s.Key().Service]
-		w.attemptedKeys, w.closed = append(w.attemptedKeys, s.CreatedAt), s.Closed
+		w.attemptedKeys, w.isClosed = append(w.attemptedKeys, s.CreatedAt), s.Closed
 		if !s.Closed {
 			w.rows = append(w.rows, s)
 		}
 	}
 	for _, l := range locked {
 		w := lanes[l.service]
-		if w.closed {
+		if w.isClosed {
 			continue
 		}
-		inOrder(w.rows)
+		sortByOrderKey(w.rows)
 		if err := w.appendRows(w.rows); err != nil {
 			return nil, err
 		}
-		w.wanted = wanted(l.service, w.lane)
+		w.wantedCount = wanted(l.service, w.lane)
 	}
 	return windows, nil
 }
 
-// waiting adds the first waiting rows, as many as each window wants. It reads the batches of those
+// readWaiting adds the first waiting rows, as many as each window wants. It reads the batches of those
 // rows that this process does not know from their Add: in the same statement if that was necessary
 // the last time, and otherwise afterwards.
-func (t *session) waiting(ctx context.Context, statement string, windows []*window) error {
+func (t *session) readWaiting(ctx context.Context, statement string, windows []*window) error {
 	var ask []*window
 	total := 0
 	for _, w := range windows {
-		if w.wanted > 0 {
-			ask, total = append(ask, w), total+w.wanted
+		if w.wantedCount > 0 {
+			ask, total = append(ask, w), total+w.wantedCount
 		}
 	}
 	if len(ask) == 0 {
 		return nil
 	}
 	parts, args := rangeArrays(ask)
-	whole := t.s.unknown.Load()
+	whole := t.store.hasReadUnknown.Load()
 	found, err := sqlstore.QueryMany[stored](ctx, t, min(total, 1000), statement, append(args, whole)...)
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 			continue
 		}
 		w.waiting = append(w.waiting, s)
-		if b, known := t.s.added.Of(s.Seq, s.CreatedAt); known {
+		if b, known := t.store.addedBatches.Of(s.Seq, s.CreatedAt); known {
 			s.HeaderSignature, s.BudgetAttempts, s.BudgetEveryTry = string(b.ID), int64(b.Budget.Attempts), b.Budget.EveryTry
 			s.Footprint, s.Size, s.TraceParent = b.Footprint, b.Size, b.TraceParent
 		} else {
@@ -265,17 +265,17 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 		}
 	}
 	if len(found) > 0 {
-		t.s.unknown.Store(len(unknown) > 0)
+		t.store.hasReadUnknown.Store(len(unknown) > 0)
 	}
 	if !whole {
-		if err := t.claimable(ctx, unknown); err != nil {
+		if err := t.readClaimable(ctx, unknown); err != nil {
 			return err
 		}
 	}
 	for _, w := range ask {
 		w.waiting = slices.DeleteFunc(w.waiting, func(s *stored) bool { return s.HeaderSignature == "" }) // somebody removed the batch of such a row
-		inOrder(w.waiting)
-		first := w.waiting[:min(len(w.waiting), w.wanted)]
+		sortByOrderKey(w.waiting)
+		first := w.waiting[:min(len(w.waiting), w.wantedCount)]
 		w.rows = append(w.rows, first...)
 		if err := w.appendRows(first); err != nil {
 			return err
@@ -284,8 +284,8 @@ func (t *session) waiting(ctx context.Context, statement string, windows []*wind
 	return nil
 }
 
-// claimable reads the batches of waiting rows.
-func (t *session) claimable(ctx context.Context, rows []*stored) error {
+// readClaimable reads the batches of waiting rows.
+func (t *session) readClaimable(ctx context.Context, rows []*stored) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -317,12 +317,12 @@ func rangeArrays(windows []*window) (parts []rangePart, args []any) {
 	return parts, []any{
 		textArray(n, func(i int) string { return string(parts[i].service) }),
 		intArray(n, func(i int) int64 { return parts[i].From }), intArray(n, func(i int) int64 { return parts[i].To }),
-		intArray(n, func(i int) int64 { return int64(parts[i].wanted) }),
+		intArray(n, func(i int) int64 { return int64(parts[i].wantedCount) }),
 	}
 }
 
-// inOrder sorts rows by their order keys.
-func inOrder(rows []*stored) {
+// sortByOrderKey sorts rows by their order keys.
+func sortByOrderKey(rows []*stored) {
 	if len(rows) > 1 {
 		slices.SortFunc(rows, func(a, b *stored) int {
 			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.HeaderSignature, b.HeaderSignature))
@@ -372,7 +372,7 @@ func (t *session) writeTaken(ctx context.Context, payloads map[int64][]byte, row
 		of(func(s *stored) int64 { return sqlstore.ToMicro(s.Now.ResendUntil) }),
 		int64(batch.Submitting), sqlstore.ToMicro(now.Add(q.TTL)), sqlstore.ToMicro(now), q.Instance, q.TTL.Microseconds(), int64(q.Salt),
 		boolArray(len(rows), func(i int) bool {
-			payload, known := t.s.added.Take(rows[i].Seq, rows[i].CreatedAt)
+			payload, known := t.store.addedBatches.Take(rows[i].Seq, rows[i].CreatedAt)
 			if known {
 				payloads[rows[i].Seq] = payload
 			}

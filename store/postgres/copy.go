@@ -31,29 +31,29 @@ func (t *session) copier(rows int) conns.Copier {
 // INSERT, so that two calls with the same batches wait for each other in one direction only.
 func (t *session) copyNew(ctx context.Context, c conns.Copier, in []*addition) error {
 	text, columns := copyBatches, uint16(copyBatchesColumns)
-	if hasMore(in) {
+	if haveTraceOrTags(in) {
 		text, columns = copyBatchesMore, copyBatchesColumns+2
 	}
-	err := c.Copy(ctx, t.s.sql(text), &copyReader{n: len(in), row: func(b []byte, i int) []byte {
+	err := c.Copy(ctx, t.store.sql(text), &copyReader{rowCount: len(in), appendRow: func(b []byte, i int) []byte {
 		return appendBatch(b, in[i], columns)
 	}})
 	if err != nil {
 		return err
 	}
 	version := store.NewRow().Version
-	return c.Copy(ctx, t.s.sql(copyQueued), &copyReader{n: len(in), row: func(b []byte, i int) []byte {
+	return c.Copy(ctx, t.store.sql(copyQueued), &copyReader{rowCount: len(in), appendRow: func(b []byte, i int) []byte {
 		return appendQueued(b, in[i], version)
 	}})
 }
 
 // copyReader makes rows in the binary format of COPY (PostgreSQL's documentation, COPY).
 type copyReader struct {
-	n    int                          // the number of rows
-	row  func(b []byte, i int) []byte // appends row i
-	next int                          // the index of the next row
-	rest []byte                       // the part of made that was not read yet
-	made []byte                       // the buffer of rest
-	at   uint8                        // the part that comes next: the head, the rows, or nothing
+	rowCount  int                          // the number of rows
+	appendRow func(b []byte, i int) []byte // appends row i
+	nextRow   int                          // the index of the next row
+	unread    []byte                       // the part of made that was not read yet
+	buf       []byte                       // the buffer of rest
+	nextPart  uint8                        // the part that comes next: the head, the rows, or nothing
 }
 
 // copyHead has the signature of the format, no flags and no extension. copyEnd is a row of -1
@@ -66,25 +66,25 @@ const (
 // Read fills p as far as it can, so that messages to the server are large.
 func (c *copyReader) Read(p []byte) (n int, err error) {
 	for {
-		done := copy(p[n:], c.rest)
-		n, c.rest = n+done, c.rest[done:]
+		done := copy(p[n:], c.unread)
+		n, c.unread = n+done, c.unread[done:]
 		if n == len(p) {
 			return n, nil
 		}
 		switch {
-		case c.at == 0:
-			c.made, c.at = append(c.made[:0], copyHead...), 1
-		case c.at == 1 && c.next < c.n:
-			c.made = c.row(c.made[:0], c.next)
-			c.next++
-		case c.at == 1:
-			c.made, c.at = append(c.made[:0], copyEnd...), 2
+		case c.nextPart == 0:
+			c.buf, c.nextPart = append(c.buf[:0], copyHead...), 1
+		case c.nextPart == 1 && c.nextRow < c.rowCount:
+			c.buf = c.appendRow(c.buf[:0], c.nextRow)
+			c.nextRow++
+		case c.nextPart == 1:
+			c.buf, c.nextPart = append(c.buf[:0], copyEnd...), 2
 		case n > 0:
 			return n, nil
 		default:
 			return 0, io.EOF
 		}
-		c.rest = c.made
+		c.unread = c.buf
 	}
 }
 

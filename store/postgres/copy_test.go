@@ -17,29 +17,29 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// noCopy is a script whose connections return an error for COPY.
-type noCopy struct {
-	script
-	copies int
+// noCopyPool is a script whose connections return an error for COPY.
+type noCopyPool struct {
+	scriptedServer
+	copyCalls int
 }
 
-func (n *noCopy) Acquire(context.Context) (conns.Conn, error) {
-	return &noCopyConn{&scriptConn{s: &n.script}, n}, nil
+func (n *noCopyPool) Acquire(context.Context) (conns.Conn, error) {
+	return &noCopyConn{&scriptConn{server: &n.scriptedServer}, n}, nil
 }
 
 type noCopyConn struct {
 	*scriptConn
-	n *noCopy
+	pool *noCopyPool
 }
 
 func (c *noCopyConn) Copy(context.Context, string, io.Reader) error {
-	c.n.copies++
+	c.pool.copyCalls++
 	return stateError(featureNotSupported)
 }
 
 // If the server refuses COPY, as with row-level security, the batches are inserted.
 func TestWhereNothingMayBeCopied(t *testing.T) {
-	n := &noCopy{script: script{answers: map[string][][]any{}}}
+	n := &noCopyPool{scriptedServer: scriptedServer{answers: map[string][][]any{}}}
 	list := make([]batch.Batch, minCopyRows)
 	for i := range list {
 		list[i] = batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte("a")}
@@ -48,15 +48,15 @@ func TestWhereNothingMayBeCopied(t *testing.T) {
 	s, _, err := Over(n, nil)
 	require.NoError(t, err)
 	soon := time.Now().Add(time.Minute)
-	s.checked.Store(&soon)
+	s.schemaCheckedUntil.Store(&soon)
 	require.NoError(t, s.Add(t.Context(), list...))
-	assert.Equal(t, 1, n.copies)
+	assert.Equal(t, 1, n.copyCalls)
 	n.answers["ON CONFLICT"] = nil
 	for i := range list {
 		n.answers["ON CONFLICT"] = append(n.answers["ON CONFLICT"], []any{int64(2001 + i)})
 	}
 	require.NoError(t, s.Add(t.Context(), list...))
-	assert.Equal(t, 1, n.copies, "the next one does not try")
+	assert.Equal(t, 1, n.copyCalls, "the next one does not try")
 }
 
 // The rows for COPY are the same bytes however large the reads are. Each Read returns as much as
@@ -68,10 +68,10 @@ func TestCopiedRows(t *testing.T) {
 		want += string(row(nil, i))
 	}
 	want += copyEnd
-	require.NoError(t, iotest.TestReader(&copyReader{n: 20, row: row}, []byte(want)))
+	require.NoError(t, iotest.TestReader(&copyReader{rowCount: 20, appendRow: row}, []byte(want)))
 	for size := 1; size < 2*len(want); size++ {
 		var got []byte
-		for c := (&copyReader{n: 20, row: row}); ; {
+		for c := (&copyReader{rowCount: 20, appendRow: row}); ; {
 			p := make([]byte, size)
 			n, err := c.Read(p)
 			got = append(got, p[:n]...)

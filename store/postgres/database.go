@@ -27,7 +27,7 @@ func (p sqlPool) Acquire(ctx context.Context) (conns.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := &sqlConn{c: c}
+	of := &sqlConn{conn: c}
 	err = c.Raw(func(connection any) error {
 		of.session = p.sessions.Of(connection, func() int { return p.db.Stats().OpenConnections })
 		return nil
@@ -46,45 +46,45 @@ func (p sqlPool) OpenDB() (*sql.DB, func()) { return p.db, func() {} }
 
 // sqlConn is a [conns.Conn].
 type sqlConn struct {
-	c       *sql.Conn
-	begun   bool
-	session *conns.Session
+	conn     *sql.Conn
+	hasBegun bool
+	session  *conns.Session
 }
 
 func (c *sqlConn) Begin(ctx context.Context, text string) error {
-	_, err := c.c.ExecContext(ctx, text)
-	c.begun = err == nil
+	_, err := c.conn.ExecContext(ctx, text)
+	c.hasBegun = err == nil
 	return err
 }
 
-func (c *sqlConn) Begun() bool             { return c.begun }
+func (c *sqlConn) Begun() bool             { return c.hasBegun }
 func (c *sqlConn) Session() *conns.Session { return c.session }
 
-// commit is COMMIT after a statement that changes nothing. A server answers COMMIT in a failed
+// commitOrFail is COMMIT after a statement that changes nothing. A server answers COMMIT in a failed
 // transaction with ROLLBACK, which drivers return as a success. In such a transaction the first
 // statement fails.
-const commit = "SELECT 1; " + conns.Commit
+const commitOrFail = "SELECT 1; " + conns.Commit
 
 func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	if text == conns.Commit {
-		text = commit
+		text = commitOrFail
 	}
-	return rowsAffected(c.c.ExecContext(ctx, text, args...))
+	return rowsAffected(c.conn.ExecContext(ctx, text, args...))
 }
 
 func (c *sqlConn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
-	return sqlRows(c.c.QueryContext(ctx, text, args...))
+	return sqlRows(c.conn.QueryContext(ctx, text, args...))
 }
 
 func (c *sqlConn) Together(ctx context.Context, list ...conns.Statement) error {
 	return conns.InTurn(ctx, c, list)
 }
 
-func (c *sqlConn) Release() { _ = c.c.Close() } // the transaction has ended, so an error of Close changes nothing
+func (c *sqlConn) Release() { _ = c.conn.Close() } // the transaction has ended, so an error of Close changes nothing
 
 func (c *sqlConn) Discard(context.Context) {
-	_ = c.c.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection; Raw returns this error
-	_ = c.c.Close()
+	_ = c.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection; Raw returns this error
+	_ = c.conn.Close()
 }
 
 // sqlTx is an application's transaction, a [conns.Tx].

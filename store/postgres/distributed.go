@@ -33,5 +33,5 @@ func (t *session) checkNotDistributed(ctx context.Context) error {
 	if err != nil || !found {
 		return err
 	}
-	return t.s.names.withSchemaName(fmt.Errorf("%w: the table %s: undistribute it", ErrDistributed, table))
+	return t.store.names.withSchemaName(fmt.Errorf("%w: the table %s: undistribute it", ErrDistributed, table))
 }

@@ -16,7 +16,7 @@ func (s *Store) driver() sqlstore.Driver {
 	return sqlstore.Driver{
 		Read: as(s.read), Write: as(s.tx), Adding: as(s.addTransaction), Snapshot: as(s.snapshotTx), Pruning: as(s.pruneTx), PruneChunk: 500,
 		Delivering: as(s.deliverTx), Wrap: wrap, Want: schemaVersion, Have: s.schemaVersionOf, Unusable: &s.unusable,
-		Counting: as(s.countTx), Surveying: as(s.surveyTx), Sizes: sizes,
+		Counting: as(s.countTx), Surveying: as(s.surveyTx), Sizes: readSizes,
 		Queries: sqlstore.Queries{
 			State: stateOf, ListAll: listAll, ListOpen: listOpen, ListQuarantined: listQuarantined, ListTagged: listTagged,
 			Look: sqlLook, CountRequeue: sqlCountRequeue,
@@ -62,11 +62,11 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low [
 		}
 		held[i] = heldLane{service, []position.Range{{From: from, To: math.MaxInt64}}}
 	}
-	windows, err := t.attempted(ctx, windowAttempted, held, services, func(batch.ServiceID, []store.LaneRow) int { return waiting })
+	windows, err := t.readAttempted(ctx, windowAttempted, held, services, func(batch.ServiceID, []store.LaneRow) int { return waiting })
 	if err != nil {
 		return nil, err
 	}
-	if err := t.waiting(ctx, windowWaiting, windows); err != nil {
+	if err := t.readWaiting(ctx, windowWaiting, windows); err != nil {
 		return nil, err
 	}
 	lanes := make([][]store.LaneRow, len(windows))
@@ -79,6 +79,6 @@ func (t *session) Windows(ctx context.Context, services []batch.ServiceID, low [
 // NextKey returns an order key after all keys of the lane.
 func (t *session) NextKey(ctx context.Context, service batch.ServiceID) (int64, error) {
 	last := map[batch.ServiceID]int64{}
-	now, _, err := t.readFacts(ctx, adding, []batch.ServiceID{service}, 0, last, customPlans)
+	now, _, err := t.readFacts(ctx, batchNumbering, []batch.ServiceID{service}, 0, last, customPlans)
 	return max(now, last[service]+1), err
 }

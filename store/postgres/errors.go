@@ -59,9 +59,9 @@ func sqlState(err error) string {
 	return ""
 }
 
-// constraint returns the name of the constraint or the unique index that a statement violated, or
+// constraintName returns the name of the constraint or the unique index that a statement violated, or
 // "". Drivers have the name in a field of their error.
-func constraint(err error) string {
+func constraintName(err error) string {
 	var s interface{ SQLState() string }
 	if !errors.As(err, &s) {
 		return ""
@@ -109,9 +109,9 @@ func canRetry(err error) bool {
 	return false
 }
 
-// lost reports whether a connection was gone before any statement ran on it, or was unfit and has
+// isConnLost reports whether a connection was gone before any statement ran on it, or was unfit and has
 // been closed.
-func (s *Store) lost(err error) bool {
+func (s *Store) isConnLost(err error) bool {
 	if _, is := errors.AsType[unfitError](err); is {
 		return true
 	}

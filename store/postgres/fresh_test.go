@@ -18,26 +18,26 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// script is a server that assigns the numbers 1, 1001 and so on, at the time 5. It answers each
+// scriptedServer is a server that assigns the numbers 1, 1001 and so on, at the time 5. It answers each
 // other query by a part of the query's text.
-type script struct {
+type scriptedServer struct {
 	conns.Pool
-	calls   int64
-	commits []error // the errors of the next commits
-	answers map[string][][]any
-	session conns.Session // the session of the only connection
-	wrong   string        // the name of the setting whose value does not fit
+	numberCalls  int64
+	commitErrs   []error // the errors of the next commits
+	answers      map[string][][]any
+	session      conns.Session // the session of the only connection
+	wrongSetting string        // the name of the setting whose value does not fit
 	// database is the name of the database. single is true if the pool has one connection.
-	database string
-	single   bool
-	server   string // the time at which the server was started; "" stands for a time in 2023
+	database    string
+	hasOneConn  bool
+	serverStart string // the time at which the server was started; "" stands for a time in 2023
 }
 
 // settings returns some texts and the values of a list of settings. All values fit, except that of
 // s.wrong.
-func (s *script) settings(k pgsettings.Kind, have ...string) *scriptRows {
+func (s *scriptedServer) settings(k pgsettings.Kind, have ...string) *scriptRows {
 	for _, line := range pgsettings.For(k, false) {
-		if line.Name == s.wrong {
+		if line.Name == s.wrongSetting {
 			have = append(have, "off")
 		} else {
 			have = append(have, line.Want)
@@ -50,20 +50,22 @@ func (s *script) settings(k pgsettings.Kind, have ...string) *scriptRows {
 	return rowsOf(list)
 }
 
-func (s *script) Acquire(context.Context) (conns.Conn, error) { return &scriptConn{s: s}, nil }
-func (s *script) Unsent(error) bool                           { return false }
-func (s *script) Single() bool                                { return s.single }
+func (s *scriptedServer) Acquire(context.Context) (conns.Conn, error) {
+	return &scriptConn{server: s}, nil
+}
+func (s *scriptedServer) Unsent(error) bool { return false }
+func (s *scriptedServer) Single() bool      { return s.hasOneConn }
 
-func (s *script) start() string { return cmp.Or(s.server, "1700000000.5") }
+func (s *scriptedServer) startTime() string { return cmp.Or(s.serverStart, "1700000000.5") }
 
 type scriptConn struct {
 	conns.Conn
-	s *script
+	server *scriptedServer
 }
 
 func (c *scriptConn) Begin(context.Context, string) error { return nil }
 func (c *scriptConn) Begun() bool                         { return true }
-func (c *scriptConn) Session() *conns.Session             { return &c.s.session }
+func (c *scriptConn) Session() *conns.Session             { return &c.server.session }
 func (c *scriptConn) Release()                            {}
 func (c *scriptConn) Discard(context.Context)             {}
 
@@ -72,25 +74,25 @@ func (c *scriptConn) Together(ctx context.Context, list ...conns.Statement) erro
 }
 
 func (c *scriptConn) Exec(_ context.Context, text string, _ ...any) (int64, error) {
-	if text != conns.Commit || len(c.s.commits) == 0 {
+	if text != conns.Commit || len(c.server.commitErrs) == 0 {
 		return 0, nil
 	}
-	err := c.s.commits[0]
-	c.s.commits = c.s.commits[1:]
+	err := c.server.commitErrs[0]
+	c.server.commitErrs = c.server.commitErrs[1:]
 	return 0, err
 }
 
 func (c *scriptConn) Query(_ context.Context, text string, _ ...any) (sqlstore.Rows, error) {
 	switch {
 	case strings.Contains(text, "nextval"):
-		c.s.calls++
-		return rowsOf([][]any{{"kind", "n"}, {0, int64(5)}, {2, 1000*c.s.calls - 999}}), nil
+		c.server.numberCalls++
+		return rowsOf([][]any{{"kind", "n"}, {0, int64(5)}, {2, 1000*c.server.numberCalls - 999}}), nil
 	case strings.Contains(text, "transaction_isolation"):
-		return c.s.settings(pgsettings.Applications, "read committed", "auto", c.s.start(), c.s.database), nil
+		return c.server.settings(pgsettings.Applications, "read committed", "auto", c.server.startTime(), c.server.database), nil
 	case strings.Contains(text, "pg_is_in_recovery"):
-		return c.s.settings(pgsettings.Own, "false", c.s.start(), c.s.database), nil
+		return c.server.settings(pgsettings.Own, "false", c.server.startTime(), c.server.database), nil
 	}
-	for part, rows := range c.s.answers {
+	for part, rows := range c.server.answers {
 		if strings.Contains(text, part) {
 			return rowsOf(rows), nil
 		}
@@ -163,27 +165,27 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 	known := [][]any{{"n", "header_signature", "service_id", "payload_hash"}, {int64(1), "z", "s", hash[:]}}
 	lost := errors.New("lost")
 	for name, c := range map[string]struct {
-		script script
+		script scriptedServer
 		add    func(s *Store) error
 		err    error
 		want   []string // the ids that are kept, with their numbers and order keys
 	}{
 		"all":                         {want: []string{"b 1 6", "z 2 5"}},
-		"a commit without an answer":  {script: script{commits: []error{lost}}, err: lost},
-		"a commit that is tried anew": {script: script{commits: []error{stateError(serializationFailure)}}, want: []string{"b 1001 6", "z 1002 5"}},
+		"a commit without an answer":  {script: scriptedServer{commitErrs: []error{lost}}, err: lost},
+		"a commit that is tried anew": {script: scriptedServer{commitErrs: []error{stateError(serializationFailure)}}, want: []string{"b 1001 6", "z 1002 5"}},
 		"one is known": {
-			script: script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}, "u (id_hash, n)": known}},
-			add:    func(s *Store) error { s.fresh.noteKnown(); return s.Add(t.Context(), z, b) }, want: []string{"b 1 6"},
+			script: scriptedServer{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}, "u (id_hash, n)": known}},
+			add:    func(s *Store) error { s.freshness.noteKnown(); return s.Add(t.Context(), z, b) }, want: []string{"b 1 6"},
 		},
 		"one was removed": {
-			script: script{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {
+			script: scriptedServer{answers: map[string][][]any{"EXISTS": {{true}}, "p.header_signature": {
 				{"n", "header_signature", "service_id", "payload_hash", "pruned_at", "state"},
 				{int64(2), "z", "s", hash[:], int64(9), int64(batch.Committed)},
 			}}},
 			want: []string{"b 1 6"},
 		},
 		"twins": {
-			script: script{answers: map[string][][]any{"u (id_hash, n)": known}},
+			script: scriptedServer{answers: map[string][][]any{"u (id_hash, n)": known}},
 			add: func(s *Store) error {
 				x, y := z, b
 				x.DataChangeID, y.DataChangeID, y.Payload = "change", "change", x.Payload
@@ -191,14 +193,14 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 			}, want: []string{"z 1 5"},
 		},
 		"of an application": {add: func(s *Store) error {
-			return s.addTx(t.Context(), &scriptConn{s: &script{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}, {int64(2)}}}}}, z, b)
+			return s.addTx(t.Context(), &scriptConn{server: &scriptedServer{answers: map[string][][]any{"ON CONFLICT": {{int64(1)}, {int64(2)}}}}}, z, b)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, err := Over(&c.script, nil)
 			require.NoError(t, err)
 			soon := time.Now().Add(time.Minute)
-			s.checked.Store(&soon)
+			s.schemaCheckedUntil.Store(&soon)
 			if c.add == nil {
 				c.add = func(s *Store) error { return s.Add(t.Context(), z, b) }
 			}
@@ -206,7 +208,7 @@ func TestOnlyWhatIsStoredIsHeld(t *testing.T) {
 			var held []string
 			for seq := range int64(3000) {
 				for at := range int64(9) {
-					if f, ok := s.added.Of(seq, at); ok {
+					if f, ok := s.addedBatches.Of(seq, at); ok {
 						held = append(held, fmt.Sprint(f.ID, " ", seq, " ", at))
 					}
 				}

@@ -38,30 +38,30 @@ const (
 // for example, or the connection was cut without a reset.
 var errStalled = fmt.Errorf("a notification that was sent through the pool has not arrived within %s, as earlier ones did", hearTestLimit)
 
-// ears are the listeners of a store. They share one session.
-type ears struct {
-	mu      sync.Mutex
-	all     map[*ear]struct{}
-	session *listening // nil while no session runs
-	err     error      // the error of the last session
-	closed  time.Time  // the time until which no other session is opened
+// listeners are the listeners of a store. They share one session.
+type listeners struct {
+	mu              sync.Mutex
+	all             map[*listenerState]struct{}
+	session         *listenSession // nil while no session runs
+	lastErr         error          // the error of the last session
+	noSessionBefore time.Time      // the time until which no other session is opened
 }
 
-// ear is one listener.
-type ear struct {
+// listenerState is one listener.
+type listenerState struct {
 	store.Listener
-	failed     chan error // has capacity one; the reason why the listener gets no hints any more
+	failure    chan error // has capacity one; the reason why the listener gets no hints any more
 	toldAt     time.Time  // when this session last told others that the listener listens; zero means never
 	hasArrived bool       // true if that notification has arrived here
 }
 
-// listening is one session that listens.
-type listening struct {
-	changed chan struct{}              // has capacity one; a listener was added or removed
-	back    chan struct{}              // has capacity one; the listener's own notification has arrived
-	tested  map[introduction]time.Time // the time of each test; used by testListeners alone
-	proven  bool                       // true if a notification has arrived; used by testListeners alone
-	way     string                     // how notifications arrive, for people; set before the first can arrive
+// listenSession is one session that listens.
+type listenSession struct {
+	listenersChanged chan struct{}              // has capacity one; a listener was added or removed
+	ownHintArrived   chan struct{}              // has capacity one; the listener's own notification has arrived
+	testedAt         map[introduction]time.Time // the time of each test; used by testListeners alone
+	isProven         bool                       // true if a notification has arrived; used by testListeners alone
+	hintsWay         string                     // how notifications arrive, for people; set before the first can arrive
 }
 
 // introduction is what a listener tells other processes about itself.
@@ -84,41 +84,41 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case err := <-e.failed:
+	case err := <-e.failure:
 		return wrap("listen", err)
 	}
 }
 
-func (s *Store) join(l store.Listener) (*ear, error) {
-	e := &ear{Listener: l, failed: make(chan error, 1)}
-	s.ears.mu.Lock()
-	defer s.ears.mu.Unlock()
-	if s.ears.session == nil && time.Now().Before(s.ears.closed) {
-		return nil, s.ears.err
+func (s *Store) join(l store.Listener) (*listenerState, error) {
+	e := &listenerState{Listener: l, failure: make(chan error, 1)}
+	s.listeners.mu.Lock()
+	defer s.listeners.mu.Unlock()
+	if s.listeners.session == nil && time.Now().Before(s.listeners.noSessionBefore) {
+		return nil, s.listeners.lastErr
 	}
-	if s.ears.all == nil {
-		s.ears.all = map[*ear]struct{}{}
+	if s.listeners.all == nil {
+		s.listeners.all = map[*listenerState]struct{}{}
 	}
-	s.ears.all[e] = struct{}{}
-	if s.ears.session == nil {
+	s.listeners.all[e] = struct{}{}
+	if s.listeners.session == nil {
 		s.open()
 	}
-	signal(s.ears.session.changed)
+	signal(s.listeners.session.listenersChanged)
 	return e, nil
 }
 
 // open begins a session. The caller holds s.ears.mu.
 func (s *Store) open() {
-	s.ears.session = &listening{changed: make(chan struct{}, 1), back: make(chan struct{}, 1), tested: map[introduction]time.Time{}}
-	go s.listen(s.ears.session)
+	s.listeners.session = &listenSession{listenersChanged: make(chan struct{}, 1), ownHintArrived: make(chan struct{}, 1), testedAt: map[introduction]time.Time{}}
+	go s.listen(s.listeners.session)
 }
 
-func (s *Store) leave(e *ear) {
-	s.ears.mu.Lock()
-	defer s.ears.mu.Unlock()
-	delete(s.ears.all, e)
-	if s.ears.session != nil {
-		signal(s.ears.session.changed)
+func (s *Store) leave(e *listenerState) {
+	s.listeners.mu.Lock()
+	defer s.listeners.mu.Unlock()
+	delete(s.listeners.all, e)
+	if s.listeners.session != nil {
+		signal(s.listeners.session.listenersChanged)
 	}
 }
 
@@ -130,13 +130,13 @@ func signal(c chan<- struct{}) {
 }
 
 // listen keeps a session until no listener is left, or until notifications do not arrive.
-func (s *Store) listen(on *listening) {
+func (s *Store) listen(on *listenSession) {
 	err := s.session(on)
-	s.ears.mu.Lock()
-	defer s.ears.mu.Unlock()
-	s.ears.session = nil
+	s.listeners.mu.Lock()
+	defer s.listeners.mu.Unlock()
+	s.listeners.session = nil
 	if err == nil { // no listener was left
-		if len(s.ears.all) > 0 { // a listener has been added since
+		if len(s.listeners.all) > 0 { // a listener has been added since
 			s.open()
 		}
 		return
@@ -145,21 +145,21 @@ func (s *Store) listen(on *listening) {
 	if errors.Is(err, ErrDeaf) || errors.Is(err, conns.ErrNoListener) {
 		pause = pauseWhenDeaf
 	}
-	s.ears.err, s.ears.closed = err, time.Now().Add(pause)
-	for e := range s.ears.all { // each of them calls Hear again
-		e.failed <- err
-		delete(s.ears.all, e)
+	s.listeners.lastErr, s.listeners.noSessionBefore = err, time.Now().Add(pause)
+	for e := range s.listeners.all { // each of them calls Hear again
+		e.failure <- err
+		delete(s.listeners.all, e)
 	}
 }
 
-func (s *Store) session(on *listening) error {
+func (s *Store) session(on *listenSession) error {
 	opening, cancel := context.WithTimeout(context.Background(), hearTestLimit)
 	defer cancel()
 	l, way, err := s.openSession(opening)
 	if err != nil {
 		return err
 	}
-	on.way = "LISTEN on " + way
+	on.hintsWay = "LISTEN on " + way
 	if err := l.Listen(opening, s.names.channel()); err != nil {
 		l.Close(err)
 		return err
@@ -191,30 +191,30 @@ func (s *Store) session(on *listening) error {
 
 // openSession opens the session. way says for people whose connection it is.
 func (s *Store) openSession(ctx context.Context) (l conns.Listener, way string, err error) {
-	if s.o.Listen == nil {
+	if s.opts.Listen == nil {
 		return s.pool.Listen(ctx)
 	}
-	l, err = s.o.Listen(ctx)
+	l, err = s.opts.Listen(ctx)
 	return l, "a connection of Options.Listen", err
 }
 
 // deliverHint passes a hint to the listeners of its topics.
-func (s *Store) deliverHint(on *listening, h store.Hint) {
-	s.ears.mu.Lock()
-	all := slices.Collect(maps.Keys(s.ears.all))
-	var own []*ear
+func (s *Store) deliverHint(on *listenSession, h store.Hint) {
+	s.listeners.mu.Lock()
+	all := slices.Collect(maps.Keys(s.listeners.all))
+	var own []*listenerState
 	for _, e := range all {
 		if h.Hears != 0 && h.From == e.ID && !e.toldAt.IsZero() {
 			e.hasArrived = true
 			own = append(own, e)
 		}
 	}
-	s.ears.mu.Unlock()
+	s.listeners.mu.Unlock()
 	for _, e := range own {
-		e.Live(on.way)
+		e.Live(on.hintsWay)
 	}
 	if len(own) > 0 {
-		signal(on.back)
+		signal(on.ownHintArrived)
 	}
 	for _, e := range all {
 		if h.For(e.Listener) {
@@ -226,7 +226,7 @@ func (s *Store) deliverHint(on *listening, h store.Hint) {
 // testListeners makes each new listener, and once a minute every listener, tell other processes
 // that it listens. That hint goes through the pool, as all hints do, and has to arrive at the
 // session.
-func (s *Store) testListeners(ctx context.Context, on *listening) error {
+func (s *Store) testListeners(ctx context.Context, on *listenSession) error {
 	tick := time.NewTicker(hearTestInterval)
 	defer tick.Stop()
 	linger := time.NewTimer(sessionLinger)
@@ -239,14 +239,14 @@ func (s *Store) testListeners(ctx context.Context, on *listening) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-on.changed:
+		case <-on.listenersChanged:
 		case <-tick.C:
-			clear(on.tested)
+			clear(on.testedAt)
 			s.forgetIntroductions()
 		case <-linger.C:
-			s.ears.mu.Lock()
-			alone := len(s.ears.all) == 0
-			s.ears.mu.Unlock()
+			s.listeners.mu.Lock()
+			alone := len(s.listeners.all) == 0
+			s.listeners.mu.Unlock()
 			if alone {
 				return nil
 			}
@@ -256,27 +256,27 @@ func (s *Store) testListeners(ctx context.Context, on *listening) error {
 
 // forgetIntroductions makes every listener tell again that it listens.
 func (s *Store) forgetIntroductions() {
-	s.ears.mu.Lock()
-	defer s.ears.mu.Unlock()
-	for e := range s.ears.all {
+	s.listeners.mu.Lock()
+	defer s.listeners.mu.Unlock()
+	for e := range s.listeners.all {
 		e.toldAt, e.hasArrived = time.Time{}, false
 	}
 }
 
 // introduce tells other processes of the listeners that were not told of yet, and waits until the
 // notification arrives here.
-func (s *Store) introduce(ctx context.Context, on *listening) error {
+func (s *Store) introduce(ctx context.Context, on *listenSession) error {
 	why := ErrDeaf
-	if on.proven {
+	if on.isProven {
 		why = errStalled
 	}
 	limit, cancel := context.WithTimeoutCause(ctx, hearTestLimit, why)
 	defer cancel()
-	var wait []*ear
+	var wait []*listenerState
 	for _, e := range s.takeUntold() {
 		i := introduction{e.ID, e.Wants}
-		if !on.tested[i].IsZero() { // the same listener was there a moment ago
-			e.Live(on.way)
+		if !on.testedAt[i].IsZero() { // the same listener was there a moment ago
+			e.Live(on.hintsWay)
 			continue
 		}
 		if err := s.Tell(limit, store.Hint{From: e.ID, Hears: e.Wants}); err != nil {
@@ -285,33 +285,33 @@ func (s *Store) introduce(ctx context.Context, on *listening) error {
 		wait = append(wait, e)
 	}
 	for {
-		s.ears.mu.Lock()
-		wait = slices.DeleteFunc(wait, func(e *ear) bool {
-			_, listens := s.ears.all[e]
+		s.listeners.mu.Lock()
+		wait = slices.DeleteFunc(wait, func(e *listenerState) bool {
+			_, listens := s.listeners.all[e]
 			if e.hasArrived {
-				on.proven = true
-				on.tested[introduction{e.ID, e.Wants}] = e.toldAt
+				on.isProven = true
+				on.testedAt[introduction{e.ID, e.Wants}] = e.toldAt
 			}
 			return e.hasArrived || !listens
 		})
-		s.ears.mu.Unlock()
+		s.listeners.mu.Unlock()
 		if len(wait) == 0 {
 			return nil
 		}
 		select {
 		case <-limit.Done():
 			return context.Cause(limit)
-		case <-on.back:
+		case <-on.ownHintArrived:
 		}
 	}
 }
 
 // takeUntold returns the listeners that other processes were not told of yet, and notes that they
 // are told of now.
-func (s *Store) takeUntold() (all []*ear) {
-	s.ears.mu.Lock()
-	defer s.ears.mu.Unlock()
-	for e := range s.ears.all {
+func (s *Store) takeUntold() (all []*listenerState) {
+	s.listeners.mu.Lock()
+	defer s.listeners.mu.Unlock()
+	for e := range s.listeners.all {
 		if e.toldAt.IsZero() {
 			e.toldAt = time.Now()
 			all = append(all, e)

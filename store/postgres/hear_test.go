@@ -16,123 +16,125 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// exchange is a server that only passes notifications on.
-type exchange struct {
+// notifyServer is a server that only passes notifications on.
+type notifyServer struct {
 	conns.Pool
-	mu       sync.Mutex
-	sessions map[*hearer]bool
-	opened   int
-	told     []string
-	deaf     bool // true if LISTEN is carried out on another connection
+	mu             sync.Mutex
+	sessions       map[*fakeListener]bool
+	openedSessions int
+	toldPayloads   []string
+	isDeaf         bool // true if LISTEN is carried out on another connection
 }
 
-var errGone = errors.New("terminated")
+var errSessionTerminated = errors.New("terminated")
 
-func (x *exchange) Acquire(context.Context) (conns.Conn, error) { return teller{x: x}, nil }
+func (x *notifyServer) Acquire(context.Context) (conns.Conn, error) {
+	return notifyConn{server: x}, nil
+}
 
-func (x *exchange) Listen(context.Context) (conns.Listener, string, error) {
+func (x *notifyServer) Listen(context.Context) (conns.Listener, string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	h := &hearer{x, make(chan string, 1000), make(chan struct{})}
+	h := &fakeListener{x, make(chan string, 1000), make(chan struct{})}
 	x.sessions[h] = true
-	x.opened++
+	x.openedSessions++
 	return h, "the exchange", nil
 }
 
-// end closes all sessions, as a server does when it stops.
-func (x *exchange) end() {
+// endSessions closes all sessions, as a server does when it stops.
+func (x *notifyServer) endSessions() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for h := range x.sessions {
-		close(h.gone)
+		close(h.ended)
 		delete(x.sessions, h)
 	}
 }
 
-func (x *exchange) open() int {
+func (x *notifyServer) openSessions() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.sessions)
 }
 
-func (x *exchange) silence(deaf bool) {
+func (x *notifyServer) setDeaf(deaf bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.deaf = deaf
+	x.isDeaf = deaf
 }
 
-type teller struct {
+type notifyConn struct {
 	conns.Conn
-	x *exchange
+	server *notifyServer
 }
 
-func (c teller) Exec(_ context.Context, _ string, args ...any) (int64, error) {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	c.x.told = append(c.x.told, args[1].(string))
-	for h := range c.x.sessions {
-		if !c.x.deaf {
-			h.heard <- args[1].(string)
+func (c notifyConn) Exec(_ context.Context, _ string, args ...any) (int64, error) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.server.toldPayloads = append(c.server.toldPayloads, args[1].(string))
+	for h := range c.server.sessions {
+		if !c.server.isDeaf {
+			h.payloads <- args[1].(string)
 		}
 	}
 	return 1, nil
 }
 
-func (teller) Release() {}
+func (notifyConn) Release() {}
 
-type hearer struct {
-	x     *exchange
-	heard chan string
-	gone  chan struct{}
+type fakeListener struct {
+	server   *notifyServer
+	payloads chan string
+	ended    chan struct{}
 }
 
-func (h *hearer) Listen(context.Context, string) error { return nil }
+func (h *fakeListener) Listen(context.Context, string) error { return nil }
 
-func (h *hearer) Next(ctx context.Context) (string, error) {
+func (h *fakeListener) Next(ctx context.Context) (string, error) {
 	select {
 	case <-ctx.Done():
 		return "", ctx.Err()
-	case <-h.gone:
-		return "", errGone
-	case p := <-h.heard:
+	case <-h.ended:
+		return "", errSessionTerminated
+	case p := <-h.payloads:
 		return p, nil
 	}
 }
 
-func (h *hearer) Close(error) {
-	h.x.mu.Lock()
-	defer h.x.mu.Unlock()
-	delete(h.x.sessions, h)
+func (h *fakeListener) Close(error) {
+	h.server.mu.Lock()
+	defer h.server.mu.Unlock()
+	delete(h.server.sessions, h)
 }
 
-// ofTest is the listener of a test.
-type ofTest struct {
-	mu    sync.Mutex
-	lives int
-	heard []store.Hint
-	ended chan error
+// testListener is the listener of a test.
+type testListener struct {
+	mu        sync.Mutex
+	liveCalls int
+	hints     []store.Hint
+	result    chan error
 }
 
-func (s *Store) forTest(ctx context.Context, id string, wants store.Topics) *ofTest {
-	o := &ofTest{ended: make(chan error, 1)}
+func (s *Store) startTestListener(ctx context.Context, id string, wants store.Topics) *testListener {
+	o := &testListener{result: make(chan error, 1)}
 	go func() {
-		o.ended <- s.Hear(ctx, store.Listener{
+		o.result <- s.Hear(ctx, store.Listener{
 			ID: id, Wants: wants,
-			Heard: func(h store.Hint) { o.mu.Lock(); defer o.mu.Unlock(); o.heard = append(o.heard, h) },
-			Live:  func(string) { o.mu.Lock(); defer o.mu.Unlock(); o.lives++ },
+			Heard: func(h store.Hint) { o.mu.Lock(); defer o.mu.Unlock(); o.hints = append(o.hints, h) },
+			Live:  func(string) { o.mu.Lock(); defer o.mu.Unlock(); o.liveCalls++ },
 		})
 	}()
 	return o
 }
 
-func (o *ofTest) now() (lives int, heard []store.Hint) {
+func (o *testListener) seen() (lives int, heard []store.Hint) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.lives, o.heard
+	return o.liveCalls, o.hints
 }
 
-func onExchange(t *testing.T) (*Store, *exchange) {
-	x := &exchange{sessions: map[*hearer]bool{}}
+func newStoreOnNotifyServer(t *testing.T) (*Store, *notifyServer) {
+	x := &notifyServer{sessions: map[*fakeListener]bool{}}
 	s, _, err := Over(x, nil)
 	require.NoError(t, err)
 	return s, x
@@ -142,77 +144,77 @@ func onExchange(t *testing.T) (*Store, *exchange) {
 // processes of each listener, and goes on for a moment after the last listener has gone.
 func TestListenersShareASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, x := onExchange(t)
+		s, x := newStoreOnNotifyServer(t)
 		ctx, stop := context.WithCancel(t.Context())
-		first := s.forTest(ctx, "first", store.TopicLanes)
+		first := s.startTestListener(ctx, "first", store.TopicLanes)
 		synctest.Wait()
-		second := s.forTest(ctx, "second", store.TopicFinals)
+		second := s.startTestListener(ctx, "second", store.TopicFinals)
 		synctest.Wait()
-		assert.Equal(t, 1, x.opened)
-		for _, o := range []*ofTest{first, second} {
-			lives, _ := o.now()
+		assert.Equal(t, 1, x.openedSessions)
+		for _, o := range []*testListener{first, second} {
+			lives, _ := o.seen()
 			assert.Equal(t, 1, lives)
 		}
-		_, heard := first.now()
+		_, heard := first.seen()
 		assert.Contains(t, heard, store.Hint{From: "second", Hears: store.TopicFinals})
 		require.NoError(t, s.Tell(ctx, store.Hint{From: "second", WholeTopics: store.TopicLanes}))
 		require.NoError(t, s.Tell(ctx, store.Hint{From: "first", WholeTopics: store.AllTopics}))
 		synctest.Wait()
-		_, heard = first.now()
+		_, heard = first.seen()
 		assert.Equal(t, store.Hint{From: "second", WholeTopics: store.TopicLanes}, heard[len(heard)-1])
-		_, heard = second.now()
+		_, heard = second.seen()
 		assert.Equal(t, store.Hint{From: "first", WholeTopics: store.AllTopics}, heard[len(heard)-1])
 		time.Sleep(10*time.Minute + time.Second)
-		lives, _ := first.now()
+		lives, _ := first.seen()
 		assert.Equal(t, 11, lives)
-		assert.Len(t, x.told, 2+2*11)
+		assert.Len(t, x.toldPayloads, 2+2*11)
 		stop()
-		require.ErrorIs(t, <-first.ended, context.Canceled)
-		require.ErrorIs(t, <-second.ended, context.Canceled)
+		require.ErrorIs(t, <-first.result, context.Canceled)
+		require.ErrorIs(t, <-second.result, context.Canceled)
 
-		again := s.forTest(t.Context(), "first", store.TopicLanes)
+		again := s.startTestListener(t.Context(), "first", store.TopicLanes)
 		synctest.Wait()
-		lives, _ = again.now()
+		lives, _ = again.seen()
 		assert.Equal(t, 1, lives, "at once: the session was tested within the minute")
-		assert.Len(t, x.told, 2+2*11)
-		x.end()
-		require.ErrorIs(t, <-again.ended, errGone)
+		assert.Len(t, x.toldPayloads, 2+2*11)
+		x.endSessions()
+		require.ErrorIs(t, <-again.result, errSessionTerminated)
 		time.Sleep(pauseAfterLoss)
 		ctx, stop = context.WithCancel(t.Context())
-		last := s.forTest(ctx, "first", store.TopicLanes)
+		last := s.startTestListener(ctx, "first", store.TopicLanes)
 		synctest.Wait()
-		assert.Equal(t, 2, x.opened)
+		assert.Equal(t, 2, x.openedSessions)
 		stop()
-		<-last.ended
+		<-last.result
 		time.Sleep(sessionLinger + time.Second)
-		assert.Zero(t, x.open(), "nobody listens")
+		assert.Zero(t, x.openSessions(), "nobody listens")
 	})
 }
 
 // A test finds out if notifications never arrive, or do not arrive any more.
 func TestASessionThatIsDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, x := onExchange(t)
-		x.silence(true)
+		s, x := newStoreOnNotifyServer(t)
+		x.setDeaf(true)
 		began := time.Now()
-		o := s.forTest(t.Context(), "runs", store.TopicLanes)
-		require.ErrorIs(t, <-o.ended, ErrDeaf)
+		o := s.startTestListener(t.Context(), "runs", store.TopicLanes)
+		require.ErrorIs(t, <-o.result, ErrDeaf)
 		assert.Equal(t, hearTestLimit, time.Since(began))
-		lives, _ := o.now()
+		lives, _ := o.seen()
 		assert.Zero(t, lives)
-		assert.Zero(t, x.open())
+		assert.Zero(t, x.openSessions())
 		require.ErrorIs(t, s.Hear(t.Context(), store.Listener{ID: "runs"}), ErrDeaf)
-		assert.Equal(t, 1, x.opened, "no other session so soon: it would be as deaf")
+		assert.Equal(t, 1, x.openedSessions, "no other session so soon: it would be as deaf")
 
 		time.Sleep(pauseWhenDeaf)
-		x.silence(false)
-		o = s.forTest(t.Context(), "runs", store.TopicLanes)
+		x.setDeaf(false)
+		o = s.startTestListener(t.Context(), "runs", store.TopicLanes)
 		time.Sleep(10 * time.Second)
-		lives, _ = o.now()
+		lives, _ = o.seen()
 		assert.Equal(t, 1, lives)
-		x.silence(true) // the connection hangs
+		x.setDeaf(true) // the connection hangs
 		since := time.Now()
-		err := <-o.ended
+		err := <-o.result
 		require.ErrorIs(t, err, errStalled)
 		require.NotErrorIs(t, err, ErrDeaf, "no pooler is between: it worked before")
 		assert.LessOrEqual(t, time.Since(since), hearTestInterval+hearTestLimit)

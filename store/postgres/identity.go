@@ -18,10 +18,10 @@ var ErrReplaced = errors.New("dltbatch: the database was replaced")
 // replacedErrorLifetime is how long Upkeep reports that the database was replaced.
 const replacedErrorLifetime = time.Hour
 
-// identifying are the parts of a database's identity that a plain restart does not change, each
+// identityParts are the parts of a database's identity that a plain restart does not change, each
 // with the statement that reads it. A part that the server does not let this role read is not
 // compared.
-var identifying = [...]struct{ name, query string }{
+var identityParts = [...]struct{ name, query string }{
 	{"the oid of the database", `SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()`},
 	{"the oid of the table {waiting_batches}", `SELECT '{waiting_batches}'::regclass::oid::text`},
 	{"the server's system identifier", `SELECT system_identifier::text FROM pg_control_system()`},
@@ -30,12 +30,12 @@ var identifying = [...]struct{ name, query string }{
 
 // identity is what this process has seen of the database's identity.
 type identity struct {
-	mu          sync.Mutex
-	incarnation int64 // the last incarnation; 0 while none was read
-	parts       [len(identifying)]string
-	next        time.Time // when the parts are read again
-	at          time.Time // the time of the last change
-	changed     []string  // the parts that have changed since then
+	mu           sync.Mutex
+	incarnation  int64 // the last incarnation; 0 while none was read
+	parts        [len(identityParts)]string
+	nextReadAt   time.Time // when the parts are read again
+	changedAt    time.Time // the time of the last change
+	changedParts []string  // the parts that have changed since then
 }
 
 // identityReadInterval is how often the parts are read, besides after each change of the
@@ -51,21 +51,21 @@ func (s *Store) checkIncarnation(incarnation int64) error {
 	was := d.incarnation
 	d.incarnation = incarnation
 	if was != incarnation {
-		d.next = time.Time{}
+		d.nextReadAt = time.Time{}
 	}
 	d.mu.Unlock()
 	if was == 0 || was == incarnation {
 		return nil
 	}
 	now := time.Now()
-	s.doubted.Store(&now)
+	s.connsDoubtedAt.Store(&now)
 	s.commitMemory.requireCheck()
-	s.memory.Forget()
-	s.added.Forget()
-	s.checked.Store(nil)
-	s.unknown.Store(true)
-	s.noLocks.Store(false)
-	return errElsewhere
+	s.positions.Forget()
+	s.addedBatches.Forget()
+	s.schemaCheckedUntil.Store(nil)
+	s.hasReadUnknown.Store(true)
+	s.cannotReadLocks.Store(false)
+	return errOtherServer
 }
 
 // readIdentity reads the parts from time to time, and notes those that have changed.
@@ -73,22 +73,22 @@ func (s *Store) readIdentity(ctx context.Context) {
 	d := &s.identity
 	now := time.Now()
 	d.mu.Lock()
-	due := d.incarnation != 0 && !now.Before(d.next)
+	due := d.incarnation != 0 && !now.Before(d.nextReadAt)
 	if due {
-		d.next = now.Add(identityReadInterval)
+		d.nextReadAt = now.Add(identityReadInterval)
 	}
 	d.mu.Unlock()
 	if !due {
 		return
 	}
-	var have [len(identifying)]string
-	for i, part := range identifying {
+	var have [len(identityParts)]string
+	for i, part := range identityParts {
 		have[i] = s.readText(ctx, s.sql(part.query))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var changed []string
-	for i, part := range identifying {
+	for i, part := range identityParts {
 		switch was := d.parts[i]; {
 		case have[i] == "":
 			continue
@@ -98,7 +98,7 @@ func (s *Store) readIdentity(ctx context.Context) {
 		d.parts[i] = have[i]
 	}
 	if len(changed) > 0 {
-		d.at, d.changed = now, changed
+		d.changedAt, d.changedParts = now, changed
 	}
 }
 
@@ -127,8 +127,8 @@ func (s *Store) replacedError(now time.Time) error {
 	d := &s.identity
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.changed) == 0 || now.Sub(d.at) >= replacedErrorLifetime {
+	if len(d.changedParts) == 0 || now.Sub(d.changedAt) >= replacedErrorLifetime {
 		return nil
 	}
-	return fmt.Errorf("%w, %s ago: %s", ErrReplaced, now.Sub(d.at).Round(time.Minute), strings.Join(d.changed, "; "))
+	return fmt.Errorf("%w, %s ago: %s", ErrReplaced, now.Sub(d.changedAt).Round(time.Minute), strings.Join(d.changedParts, "; "))
 }

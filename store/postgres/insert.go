@@ -13,14 +13,16 @@ import (
 // freshness estimates whether added batches are likely to be new. If so, Add takes the fast way,
 // and undoes it as a whole if a batch is known. Undoing costs twice the time, dead rows, and a
 // line in the server's log.
-type freshness struct{ doubts atomic.Int32 }
+type freshness struct{ carefulLeft atomic.Int32 }
 
 // carefulAdditions is how many additions take the slow way after an addition with a known batch. A
 // caller that keeps adding known batches gains nothing from the fast way.
 const carefulAdditions = 1000
 
-func (f *freshness) expectsFresh() bool { return f.doubts.Load() <= 0 || f.doubts.Add(-1) < 0 }
-func (f *freshness) noteKnown()         { f.doubts.Store(carefulAdditions) }
+func (f *freshness) expectsFresh() bool {
+	return f.carefulLeft.Load() <= 0 || f.carefulLeft.Add(-1) < 0
+}
+func (f *freshness) noteKnown() { f.carefulLeft.Store(carefulAdditions) }
 
 // chunkRows and chunkBytes bound the insert of one statement. A larger insert is not faster, and
 // takes more memory on both sides.
@@ -29,8 +31,8 @@ const (
 	chunkBytes = 2 << 20
 )
 
-// chunk returns how many of the first rows go into one statement.
-func chunk[T any](in []T, bytes func(T) int) int {
+// rowsOfChunk returns how many of the first rows go into one statement.
+func rowsOfChunk[T any](in []T, bytes func(T) int) int {
 	size := 0
 	for i, row := range in {
 		size += bytes(row)
@@ -41,18 +43,18 @@ func chunk[T any](in []T, bytes func(T) int) int {
 	return len(in)
 }
 
-// bytesOf returns how many bytes of a batch are sent in one value: see sqlInsertBatches.
-func bytesOf(a *addition) int { return len(a.PayloadHash) + len(a.FootprintCol) + len(a.Payload) }
+// additionBytes returns how many bytes of a batch are sent in one value: see sqlInsertBatches.
+func additionBytes(a *addition) int { return len(a.PayloadHash) + len(a.FootprintCol) + len(a.Payload) }
 
 // insert adds to added the numbers of the batches whose ids were not known. If added is nil, all
 // batches are new.
 func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bool) error {
 	if added == nil {
-		statement, args := insertion(in, sqlInsertNew, sqlInsertNewMore)
+		statement, args := insertStatement(in, sqlInsertNew, sqlInsertNewMore)
 		_, err := t.Exec(ctx, statement, args...)
 		return err
 	}
-	statement, args := insertion(in, sqlInsertBatches, sqlInsertMore)
+	statement, args := insertStatement(in, sqlInsertBatches, sqlInsertMore)
 	seqs, err := sqlstore.Query[int64](ctx, t, statement, args...)
 	for _, seq := range seqs {
 		added[seq] = true
@@ -60,19 +62,19 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertion returns a statement and its arguments: more if a batch has a trace context or tags,
+// insertStatement returns a statement and its arguments: more if a batch has a trace context or tags,
 // and plain otherwise.
-func insertion(in []*addition, plain, more string) (statement string, args []any) {
+func insertStatement(in []*addition, plain, more string) (statement string, args []any) {
 	args = insertArgs(in)
-	if !hasMore(in) {
+	if !haveTraceOrTags(in) {
 		return plain, args
 	}
 	return more, append(args, textArray(len(in), func(i int) string { return in[i].TraceParent }),
 		textArray(len(in), func(i int) string { return in[i].TagsCol }))
 }
 
-// hasMore reports whether any of the batches has a trace context or tags.
-func hasMore(in []*addition) bool {
+// haveTraceOrTags reports whether any of the batches has a trace context or tags.
+func haveTraceOrTags(in []*addition) bool {
 	return slices.ContainsFunc(in, func(a *addition) bool { return a.TraceParent != "" || a.TagsCol != "" })
 }
 
@@ -80,7 +82,7 @@ func hasMore(in []*addition) bool {
 func insertArgs(in []*addition) []any {
 	size := 0
 	for _, a := range in {
-		size += bytesOf(a)
+		size += additionBytes(a)
 	}
 	bytes := make([]byte, 0, size)
 	at := make([]int64, len(in))

@@ -10,7 +10,7 @@ const (
 	sqlAllLanesFirst = lanesFirst + lanesNext + ` LIMIT $1::bigint`
 	sqlAllLanesAfter = lanesAfter + lanesNext + ` LIMIT $1::bigint`
 	// sqlLanesBetween returns the lanes between two services.
-	sqlLanesBetween = lanesBetween + lanesStep + lanesBelow + lanesStepA + lanesBelow + lanesFound + ` AND ` + notClosed + ` LIMIT $1::bigint`
+	sqlLanesBetween = lanesBetween + lanesStep + lanesBelow + lanesStepAttempted + lanesBelow + lanesFound + ` AND ` + notClosed + ` LIMIT $1::bigint`
 	// sqlKnownLanes reports for each lane whether it has open batches from its floor on, and
 	// whether there may be other lanes between this lane and the next. It does not read the dead
 	// rows before a floor.
@@ -29,12 +29,12 @@ const (
 		SELECT (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > $2::text` + lanesBelow + `),
 			(SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > $2::text` + lanesBelow + `)`
 	lanesBelow = ` AND service_id < $3::text`
-	lanesNext  = lanesStep + lanesStepA + lanesFound
+	lanesNext  = lanesStep + lanesStepAttempted + lanesFound
 	lanesStep  = `
 		UNION ALL
 		SELECT CASE WHEN l.w <= l.a OR l.a IS NULL
 				THEN (SELECT min(w.service_id) FROM {waiting_batches} w WHERE w.service_id > l.w`
-	lanesStepA = `) ELSE l.w END,
+	lanesStepAttempted = `) ELSE l.w END,
 			CASE WHEN l.a <= l.w OR l.w IS NULL
 				THEN (SELECT min(a.service_id) FROM {attempted_batches} a WHERE a.service_id > l.a`
 	lanesFound = `) ELSE l.a END

@@ -31,12 +31,12 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // open work is known to begin further on, from that place on. It does so at once if these lanes
 // are few, and otherwise after a scan that took too long.
 func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.ServiceID, err error) {
-	if !s.memory.Scan.Found.Load() && s.isFalse(ctx, s.sql(sqlAnyOpen)) {
+	if !s.positions.Scan.Found.Load() && s.isFalse(ctx, s.sql(sqlAnyOpen)) {
 		return nil, nil
 	}
-	defer func() { s.memory.Scan.Found.Store(err == nil && len(lanes) > 0) }()
-	known := s.memory.Lanes.Len()
-	if known > maxKnownLanes && !s.memory.Scan.Careful(time.Now()) {
+	defer func() { s.positions.Scan.Found.Store(err == nil && len(lanes) > 0) }()
+	known := s.positions.Lanes.Len()
+	if known > maxKnownLanes && !s.positions.Scan.Careful(time.Now()) {
 		err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 			if _, err := sqlstore.Query[string](ctx, t, sqlTimeout, quickScanTimeout); err != nil {
 				return err
@@ -47,13 +47,13 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 		if sqlState(err) != queryCanceled || ctx.Err() != nil {
 			return lanes, err
 		}
-		s.memory.Scan.TookLong(time.Now())
+		s.positions.Scan.TookLong(time.Now())
 	}
 	err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 		if known == 0 {
 			lanes, err = t.allLanes(ctx, q)
 		} else {
-			lanes, err = t.knownLanes(ctx, q, s.memory.Lanes.Names())
+			lanes, err = t.knownLanes(ctx, q, s.positions.Lanes.Names())
 		}
 		return err
 	})
@@ -123,7 +123,7 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *posit
 	if err != nil {
 		return nil, nil, nil, 0, err
 	}
-	if rows, err = t.whoAdds(ctx, from, rows); err != nil {
+	if rows, err = t.noteAdders(ctx, from, rows); err != nil {
 		return nil, nil, nil, 0, err
 	}
 	mine := make(map[batch.ServiceID]bool, len(rows))
@@ -131,7 +131,7 @@ func (t *session) lock(ctx context.Context, lanes []batch.ServiceID, from *posit
 		mine[l.Service] = true
 		now = max(now, l.At)
 	}
-	got = readFrom(from, rows)
+	got = heldLanesOf(from, rows)
 	if len(rows) == len(lanes) {
 		return got, nil, nil, now, nil
 	}

@@ -62,19 +62,19 @@ func waitMethod(connection any) (none reflect.Value) {
 
 // sqlListener is a [conns.Listener].
 type sqlListener struct {
-	c    *sql.Conn
-	wait reflect.Value
+	conn     *sql.Conn
+	waitFunc reflect.Value
 }
 
 // Listen implements [conns.Listener].
 func (l sqlListener) Listen(ctx context.Context, channel string) error {
-	_, err := l.c.ExecContext(ctx, `LISTEN "`+channel+`"`) // the name of the channel has no quotes
+	_, err := l.conn.ExecContext(ctx, `LISTEN "`+channel+`"`) // the name of the channel has no quotes
 	return err
 }
 
 func (l sqlListener) Next(ctx context.Context) (payload string, err error) {
-	err = l.c.Raw(func(any) error {
-		out := l.wait.Call([]reflect.Value{reflect.ValueOf(ctx)})
+	err = l.conn.Raw(func(any) error {
+		out := l.waitFunc.Call([]reflect.Value{reflect.ValueOf(ctx)})
 		if err, is := reflect.TypeAssert[error](out[1]); is && err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ const unlistenLimit = time.Second
 func (l sqlListener) Close(error) {
 	ctx, cancel := context.WithTimeout(context.Background(), unlistenLimit)
 	defer cancel()
-	_, _ = l.c.ExecContext(ctx, `UNLISTEN *`)                 // an error does not matter, since the session ends
-	_ = l.c.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection, which may still listen
-	_ = l.c.Close()
+	_, _ = l.conn.ExecContext(ctx, `UNLISTEN *`)                 // an error does not matter, since the session ends
+	_ = l.conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection, which may still listen
+	_ = l.conn.Close()
 }

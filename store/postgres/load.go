@@ -11,7 +11,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 	if found, now, err = t.Attempted(ctx, seqs); err != nil {
 		return nil, 0, err
 	}
-	missing := without(seqs, found)
+	missing := seqsNotFound(seqs, found)
 	for _, from := range [...]struct {
 		statement string
 		unpack    func(*stored)
@@ -30,7 +30,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 			from.unpack(&rows[i])
 			found[rows[i].Seq] = &rows[i].Stored
 		}
-		missing = without(seqs, found)
+		missing = seqsNotFound(seqs, found)
 	}
 	if len(missing) > 0 {
 		// A missing row was removed, or was moved from a table that was searched later to one that
@@ -51,7 +51,7 @@ func (t *session) Load(ctx context.Context, seqs []int64) (found map[int64]*sqls
 	return found, now, sqlstore.LoadReceipts(ctx, t, found)
 }
 
-func without(seqs []int64, found map[int64]*sqlstore.Stored) (missing []int64) {
+func seqsNotFound(seqs []int64, found map[int64]*sqlstore.Stored) (missing []int64) {
 	for _, seq := range seqs {
 		if found[seq] == nil {
 			missing = append(missing, seq)

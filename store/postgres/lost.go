@@ -37,30 +37,30 @@ const (
 
 // witness is the state in which a committed write of this process has left a batch.
 type witness struct {
-	key     batch.Key
-	seq     int64
-	version int64 // 0 for a batch that was added
-	at      time.Time
+	key       batch.Key
+	seq       int64
+	version   int64 // 0 for a batch that was added
+	writtenAt time.Time
 }
 
 // commitMemory is what a process remembers of its own commits.
 type commitMemory struct {
-	mu     sync.Mutex
-	server string    // the start time of the server that was checked last
-	due    bool      // true if some witnesses were not checked on that server
-	since  time.Time // when connections began to lead to that server, or the database was replaced
-	heard  bool      // true if since then all other instances have checked, or had the time to
-	last   []witness // the latest witness is the last, and each batch occurs once
-	lost   error     // the proof of a loss, or nil
-	at     time.Time // the time of the proof
-	untold bool      // true while no claim has reported the proof
+	mu                sync.Mutex
+	checkedServer     string    // the start time of the server that was checked last
+	isCheckDue        bool      // true if some witnesses were not checked on that server
+	serverSince       time.Time // when connections began to lead to that server, or the database was replaced
+	haveOthersChecked bool      // true if since then all other instances have checked, or had the time to
+	witnesses         []witness // the latest witness is the last, and each batch occurs once
+	loss              error     // the proof of a loss, or nil
+	lossFoundAt       time.Time // the time of the proof
+	isLossUnreported  bool      // true while no claim has reported the proof
 }
 
 // requireCheck makes the next transaction that writes check the witnesses.
 func (w *commitMemory) requireCheck() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.due, w.since, w.heard = true, time.Now(), false
+	w.isCheckDue, w.serverSince, w.haveOthersChecked = true, time.Now(), false
 }
 
 // unseenWitnesses returns the witnesses that are to be checked on a server, if it is not the
@@ -69,17 +69,17 @@ func (w *commitMemory) requireCheck() {
 func (w *commitMemory) unseenWitnesses(server string) (last []witness, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.due && w.server == server {
+	if !w.isCheckDue && w.checkedServer == server {
 		return nil, false
 	}
-	if w.server != server {
-		w.since, w.heard = time.Now(), false
+	if w.checkedServer != server {
+		w.serverSince, w.haveOthersChecked = time.Now(), false
 	}
-	if len(w.last) == 0 {
-		w.server, w.due = server, false
+	if len(w.witnesses) == 0 {
+		w.checkedServer, w.isCheckDue = server, false
 		return nil, false
 	}
-	return slices.Clone(w.last), true
+	return slices.Clone(w.witnesses), true
 }
 
 // endCheck ends the check of a server. It keeps the witnesses that the server has, for the next
@@ -88,9 +88,9 @@ func (w *commitMemory) unseenWitnesses(server string) (last []witness, due bool)
 func (w *commitMemory) endCheck(server string, looked, lost []witness) (news []witness) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.server, w.due = server, false
-	w.last = slices.DeleteFunc(w.last, func(x witness) bool {
-		w.due = w.due || !slices.Contains(looked, x)
+	w.checkedServer, w.isCheckDue = server, false
+	w.witnesses = slices.DeleteFunc(w.witnesses, func(x witness) bool {
+		w.isCheckDue = w.isCheckDue || !slices.Contains(looked, x)
 		if !slices.Contains(lost, x) {
 			return false
 		}
@@ -109,16 +109,16 @@ func (w *commitMemory) noteCommitted(server string, writes []witness) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.due = w.due || w.server != server
+	w.isCheckDue = w.isCheckDue || w.checkedServer != server
 	for _, x := range writes {
-		w.last = slices.DeleteFunc(w.last, func(old witness) bool { return old.seq == x.seq })
-		w.last = append(w.last, x)
+		w.witnesses = slices.DeleteFunc(w.witnesses, func(old witness) bool { return old.seq == x.seq })
+		w.witnesses = append(w.witnesses, x)
 	}
-	switch n := len(w.last) - maxWitnesses; {
-	case w.due:
-		w.last = w.last[:min(len(w.last), 2*maxWitnesses)]
+	switch n := len(w.witnesses) - maxWitnesses; {
+	case w.isCheckDue:
+		w.witnesses = w.witnesses[:min(len(w.witnesses), 2*maxWitnesses)]
 	case n > 0:
-		w.last = slices.Delete(w.last, 0, n)
+		w.witnesses = slices.Delete(w.witnesses, 0, n)
 	}
 }
 
@@ -126,40 +126,40 @@ func (w *commitMemory) noteCommitted(server string, writes []witness) {
 func (w *commitMemory) keepProof(proof []string, now time.Time, tell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lost, w.at, w.untold = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, tell
+	w.loss, w.lossFoundAt, w.isLossUnreported = fmt.Errorf("%w: %s", ErrLostCommits, strings.Join(proof, "; ")), now, tell
 }
 
-// untoldLoss returns the proof of a loss that no claim has reported, or nil.
-func (w *commitMemory) untoldLoss() error {
+// unreportedLoss returns the proof of a loss that no claim has reported, or nil.
+func (w *commitMemory) unreportedLoss() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.untold {
+	if !w.isLossUnreported {
 		return nil
 	}
-	return w.lost
+	return w.loss
 }
 
-func (w *commitMemory) noteTold() {
+func (w *commitMemory) noteLossReported() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.untold = false
+	w.isLossUnreported = false
 }
 
 // recentLoss returns the proof of a loss for lossErrorLifetime, and nil after that.
 func (w *commitMemory) recentLoss(now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.lost == nil || now.Sub(w.at) >= lossErrorLifetime {
+	if w.loss == nil || now.Sub(w.lossFoundAt) >= lossErrorLifetime {
 		return nil
 	}
-	return fmt.Errorf("%s ago: %w", now.Sub(w.at).Round(time.Minute), w.lost)
+	return fmt.Errorf("%s ago: %w", now.Sub(w.lossFoundAt).Round(time.Minute), w.loss)
 }
 
 // noteWrite notes a write of this transaction. A commit is kept as a whole or not at all, so some
 // of its writes suffice.
 func (t *session) noteWrite(key batch.Key, seq, version int64) {
-	if len(t.writes) < maxWitnessesOfTx {
-		t.writes = append(t.writes, witness{key: key, seq: seq, version: version, at: time.Now()})
+	if len(t.written) < maxWitnessesOfTx {
+		t.written = append(t.written, witness{key: key, seq: seq, version: version, writtenAt: time.Now()})
 	}
 }
 
@@ -191,7 +191,7 @@ const (
 // version than this process wrote, proves a loss: nothing lowers a version, and only Prune removes
 // a batch.
 func (t *session) checkWitnesses(ctx context.Context) error {
-	w := &t.s.commitMemory
+	w := &t.store.commitMemory
 	last, due := w.unseenWitnesses(t.server)
 	if !due {
 		return nil
@@ -221,7 +221,7 @@ func (t *session) checkWitnesses(ctx context.Context) error {
 		case f.Version >= x.version, f.Buried:
 		case f.Version >= 0:
 			lost, proof[x.seq] = append(lost, x), fmt.Sprintf("batch %s was written as version %d, and is version %d", x.key, x.version, f.Version)
-		case f.Now-int64((now.Sub(x.at)+pruneSlack)/time.Microsecond) > f.Pruned:
+		case f.Now-int64((now.Sub(x.writtenAt)+pruneSlack)/time.Microsecond) > f.Pruned:
 			lost, proof[x.seq] = append(lost, x), fmt.Sprintf("batch %s is gone", x.key)
 		}
 	}
@@ -235,15 +235,15 @@ func (t *session) checkWitnesses(ctx context.Context) error {
 	return nil
 }
 
-// errElsewhere ends a transaction whose connection leads to another server than before, because a
+// errOtherServer ends a transaction whose connection leads to another server than before, because a
 // pooler has moved it. The next try checks the connection again.
-var errElsewhere = fmt.Errorf("%w: the connection leads to another server than before", sqlstore.ErrMoved)
+var errOtherServer = fmt.Errorf("%w: the connection leads to another server than before", sqlstore.ErrMoved)
 
 // checkServer compares the server on which a statement ran with the server that the connection is
 // known to lead to. For a transaction of the application no server is known.
 func (t *session) checkServer(server string) error {
 	if t.server != "" && t.server != server {
-		return errElsewhere
+		return errOtherServer
 	}
 	return nil
 }
@@ -260,6 +260,6 @@ func (s *Store) noteContradiction(outcomes []store.Outcome) {
 	// The engine has reported each of these batches, so a claim has to fail only if it pauses
 	// everything. An earlier proof has the same effect.
 	if now := time.Now(); len(proof) > 0 && s.commitMemory.recentLoss(now) == nil {
-		s.commitMemory.keepProof(proof, now, s.o.PauseOnLostCommits)
+		s.commitMemory.keepProof(proof, now, s.opts.PauseOnLostCommits)
 	}
 }

@@ -13,11 +13,11 @@ import (
 // If two claims find a loss at once, the second fails as the first did, although the first has
 // reported the loss.
 func TestClaimsThatFindALossTogether(t *testing.T) {
-	s, _, err := Over(&script{}, &Options{PauseOnLostCommits: true})
+	s, _, err := Over(&scriptedServer{}, &Options{PauseOnLostCommits: true})
 	require.NoError(t, err)
 	s.commitMemory.keepProof([]string{"batch s/a is gone"}, time.Now(), true)
-	found := s.commitMemory.untoldLoss()
-	s.commitMemory.noteTold()
+	found := s.commitMemory.unreportedLoss()
+	s.commitMemory.noteLossReported()
 	require.ErrorIs(t, s.reportLoss(t.Context(), found), ErrLostCommits)
 }
 

@@ -21,14 +21,14 @@ func (t *session) checkLoss(ctx context.Context) error {
 	if err := t.checkWitnesses(ctx); err != nil {
 		return err
 	}
-	if err := t.s.commitMemory.untoldLoss(); err != nil {
+	if err := t.store.commitMemory.unreportedLoss(); err != nil {
 		return err
 	}
 	return t.waitForOthers(ctx)
 }
 
-// errOthers delays the claims of a store with Options.PauseOnLostCommits after a failover.
-var errOthers = errors.New("another server answers, and not every instance has looked whether commits are lost: nothing is claimed for 45 s at most")
+// errOthersUnchecked delays the claims of a store with Options.PauseOnLostCommits after a failover.
+var errOthersUnchecked = errors.New("another server answers, and not every instance has looked whether commits are lost: nothing is claimed for 45 s at most")
 
 const sqlInstances = `SELECT t.body FROM {texts} t WHERE t.kind = 'instance' AND t.changed_at > ` + clock + ` - $1::bigint`
 
@@ -36,8 +36,8 @@ const sqlInstances = `SELECT t.body FROM {texts} t WHERE t.kind = 'instance' AND
 // instance has checked this server, because only the instance knows what it has written. The delay
 // is bounded by instanceGoneAfter.
 func (t *session) waitForOthers(ctx context.Context) error {
-	w := &t.s.commitMemory
-	if !t.s.o.PauseOnLostCommits || !w.othersMayKnow(time.Now()) {
+	w := &t.store.commitMemory
+	if !t.store.opts.PauseOnLostCommits || !w.othersMayKnow(time.Now()) {
 		return nil
 	}
 	if err := t.planAnew(ctx); err != nil {
@@ -52,7 +52,7 @@ func (t *session) waitForOthers(ctx context.Context) error {
 	for _, body := range rows {
 		var i store.Instance
 		if json.Unmarshal([]byte(body), &i) == nil && i.Looked != "" && i.Looked != t.server {
-			return errOthers
+			return errOthersUnchecked
 		}
 	}
 	w.noteOthersHeard()
@@ -63,20 +63,20 @@ func (t *session) waitForOthers(ctx context.Context) error {
 func (w *commitMemory) othersMayKnow(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.heard && now.Sub(w.since) < instanceGoneAfter
+	return !w.haveOthersChecked && now.Sub(w.serverSince) < instanceGoneAfter
 }
 
 func (w *commitMemory) noteOthersHeard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = true
+	w.haveOthersChecked = true
 }
 
 // Looked is [store.Instance].Looked: the server on which no commit of this store is lost, or for
 // whose loss everything is paused. It checks the server itself, because this store may not claim
 // for a while. Without Options.PauseOnLostCommits no instance waits, and it returns "".
 func (s *Store) Looked(ctx context.Context) string {
-	if !s.o.PauseOnLostCommits {
+	if !s.opts.PauseOnLostCommits {
 		return ""
 	}
 	server := ""
@@ -84,7 +84,7 @@ func (s *Store) Looked(ctx context.Context) string {
 		server = t.server
 		return nil
 	})
-	if news := s.commitMemory.untoldLoss(); err == nil && news != nil {
+	if news := s.commitMemory.unreportedLoss(); err == nil && news != nil {
 		err = s.pauseOnLoss(ctx, news)
 	}
 	if err != nil {
@@ -109,12 +109,12 @@ const (
 // the next claim fails, too. If one instance has paused everything and a person has resumed it, no
 // other instance pauses it again for the same failover.
 func (s *Store) reportLoss(ctx context.Context, err error) error {
-	if s.o.PauseOnLostCommits {
+	if s.opts.PauseOnLostCommits {
 		if failed := s.pauseOnLoss(ctx, err); failed != nil {
 			return errors.Join(err, failed)
 		}
 	}
-	s.commitMemory.noteTold()
+	s.commitMemory.noteLossReported()
 	return err
 }
 

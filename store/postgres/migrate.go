@@ -89,7 +89,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 	if err == nil {
 		err = s.recordShard(ctx)
 	}
-	s.checked.Store(nil)
+	s.schemaCheckedUntil.Store(nil)
 	return wrap("migrate", err)
 }
 
@@ -124,7 +124,7 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // makeSchema creates the schema if it does not exist.
 func (s *Store) makeSchema(ctx context.Context) error {
-	return s.onAny(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
+	return s.runOnAnyConn(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
 		// CREATE SCHEMA IF NOT EXISTS needs the right to create a schema, even if it exists.
 		found, _, err := sqlstore.Get[bool](ctx, t, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1::text)`, s.names.schema)
 		if err == nil && !found {
@@ -136,7 +136,7 @@ func (s *Store) makeSchema(ctx context.Context) error {
 
 // schemaVersionOf reads the version of the database's schema.
 func (s *Store) schemaVersionOf(ctx context.Context) (have int64, err error) {
-	err = s.onAny(ctx, beginRead, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
+	err = s.runOnAnyConn(ctx, beginRead, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
 		have, err = t.version(ctx)
 		return err
 	})
@@ -148,7 +148,7 @@ func (t *session) version(ctx context.Context) (int64, error) {
 	if err == nil {
 		err = t.checkNotMoved(ctx)
 	}
-	return have, t.s.names.withSchemaName(err)
+	return have, t.store.names.withSchemaName(err)
 }
 
 // checkNotMoved returns an error for a schema whose tables have moved to another server.
@@ -181,7 +181,7 @@ func (n names) withSchemaName(err error) error {
 func isMigrationRace(err error) bool {
 	switch sqlState(err) {
 	case uniqueViolation: // of a row of the catalogue; the rows of a table that a migration refuses would stay as they are
-		name := constraint(err)
+		name := constraintName(err)
 		return name == "" || strings.HasPrefix(name, "pg_")
 	case "42P06", "42P07", "42710", "42701", // schema, table, object or column exists
 		"XX000", // tuple concurrently updated

@@ -14,7 +14,7 @@ const DefaultSchema = "dltbatch"
 // fits into PostgreSQL's 63 bytes.
 const maxPrefix = 30
 
-var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+var identifierPattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // names converts the names in this package's statements into the database's names.
 type names struct{ schema, prefix string }
@@ -24,10 +24,10 @@ func newNames(o Options) (names, error) {
 	if n.schema == "" {
 		n.schema = DefaultSchema
 	}
-	if !identifier.MatchString(n.schema) {
+	if !identifierPattern.MatchString(n.schema) {
 		return n, &batch.InputError{Field: "Options.Schema", Value: batch.Excerpt(n.schema, 80), Want: "lower-case letters, digits and underscores, at most 63 bytes"}
 	}
-	if n.prefix != "" && (!identifier.MatchString(n.prefix) || len(n.prefix) > maxPrefix) {
+	if n.prefix != "" && (!identifierPattern.MatchString(n.prefix) || len(n.prefix) > maxPrefix) {
 		return n, &batch.InputError{Field: "Options.Prefix", Value: batch.Excerpt(n.prefix, 80), Want: fmt.Sprintf("lower-case letters, digits and underscores, at most %d bytes", maxPrefix)}
 	}
 	return n, nil
@@ -39,11 +39,11 @@ func (n names) table(name string) string { return `"` + n.schema + `"."` + n.pre
 // index returns the name of an index as the server reports it.
 func (n names) index(name string) string { return n.prefix + name }
 
-// token matches a name in a statement: {table}, or {.index}, which gets no schema.
-var token = regexp.MustCompile(`\{\.?[a-z_]+\}`)
+// tableNamePattern matches a name in a statement: {table}, or {.index}, which gets no schema.
+var tableNamePattern = regexp.MustCompile(`\{\.?[a-z_]+\}`)
 
 func (n names) fill(statement string) string {
-	return token.ReplaceAllStringFunc(statement, func(t string) string {
+	return tableNamePattern.ReplaceAllStringFunc(statement, func(t string) string {
 		if t[1] == '.' {
 			return `"` + n.prefix + t[2:len(t)-1] + `"`
 		}

@@ -16,7 +16,7 @@ import (
 // code allows: see [Store.Migrate].
 func TestNewerSchemaWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := script{answers: map[string][][]any{"to_regclass": {{true}}}}
+		server := scriptedServer{answers: map[string][][]any{"to_regclass": {{true}}}}
 		at := func(version int64) { server.answers["max(version_id)"] = [][]any{{version}} }
 		s, _, err := Over(&server, nil)
 		require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestNewerSchemaWhileRunning(t *testing.T) {
 			require.ErrorIs(t, add("c"), store.ErrNewerSchema)
 			_, err = s.Get(t.Context(), batch.Key{Service: "s", ID: "a"})
 			require.ErrorIs(t, err, store.ErrNewerSchema)
-			tx := &scriptConn{s: &server}
+			tx := &scriptConn{server: &server}
 			require.ErrorIs(t, s.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: "d", Payload: []byte("a")}), store.ErrNewerSchema)
 		}
 		at(schemaVersion)
@@ -51,19 +51,19 @@ func TestNewerSchemaWhileRunning(t *testing.T) {
 // time, since its commit goes by them.
 func TestAnApplicationsTransactionIsAskedForItsSettingsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := script{answers: map[string][][]any{"to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion)}}}}
+		server := scriptedServer{answers: map[string][][]any{"to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion)}}}}
 		s, _, err := Over(&server, nil)
 		require.NoError(t, err)
 		b := batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}
 		require.NoError(t, s.Add(t.Context(), b))
 		time.Sleep(time.Minute)
-		other := script{answers: map[string][][]any{
+		other := scriptedServer{answers: map[string][][]any{
 			"to_regclass": {{true}}, "max(version_id)": {{int64(schemaVersion + 2)}}, "ON CONFLICT": {{int64(1)}},
 		}}
-		require.NoError(t, s.addTx(t.Context(), &scriptConn{s: &other}, b))
+		require.NoError(t, s.addTx(t.Context(), &scriptConn{server: &other}, b))
 		for _, line := range pgsettings.For(pgsettings.Applications, false) {
-			other.wrong = line.Name
-			err := s.addTx(t.Context(), &scriptConn{s: &other}, b)
+			other.wrongSetting = line.Name
+			err := s.addTx(t.Context(), &scriptConn{server: &other}, b)
 			if line.Name == "session_replication_role" { // any other value than "replica" fits
 				require.NoError(t, err)
 				continue
@@ -72,7 +72,7 @@ func TestAnApplicationsTransactionIsAskedForItsSettingsOnly(t *testing.T) {
 			require.ErrorAs(t, err, &setting, line.Name)
 			require.Equal(t, line.Name, setting.Setting)
 		}
-		other.wrong = ""
-		require.NoError(t, s.addTx(t.Context(), &scriptConn{s: &other}, b))
+		other.wrongSetting = ""
+		require.NoError(t, s.addTx(t.Context(), &scriptConn{server: &other}, b))
 	})
 }

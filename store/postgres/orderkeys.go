@@ -11,15 +11,15 @@ import (
 // numbering is how the rows of a table get their order keys and their numbers. Its fields are
 // statements.
 type numbering struct {
-	before string // reads the facts for an addition: see [session.readFacts]
-	serial string // reads the same facts without reading any table
-	taken  string // reports whether rows have one of these numbers
-	raise  string // sets the sequence to the largest number of a row
+	factsStatement    string // reads the facts for an addition: see [session.readFacts]
+	factsWithoutReads string // reads the same facts without reading any table
+	takenStatement    string // reports whether rows have one of these numbers
+	raiseStatement    string // sets the sequence to the largest number of a row
 }
 
 var (
-	adding       = numbering{sqlBeforeAdd, sqlSerialAdd, sqlTaken, sqlRaiseNumbers}
-	addingOrders = numbering{sqlBeforeOrders, sqlSerialOrders, sqlOrdersTaken, sqlRaiseOrderNumbers}
+	batchNumbering = numbering{sqlBeforeAdd, sqlSerialAdd, sqlTaken, sqlRaiseNumbers}
+	orderNumbering = numbering{sqlBeforeOrders, sqlSerialOrders, sqlOrdersTaken, sqlRaiseOrderNumbers}
 )
 
 // orderKeys gives n batches or orders their order keys: max(clock, the lane's last key + 1 us), 1
@@ -45,7 +45,7 @@ func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i 
 		latest = max(latest, last[lane]) + 1
 		*at, last[lane] = latest, latest
 	}
-	t.s.noteOrderKey(latest)
+	t.store.noteOrderKey(latest)
 	return seqs, nil
 }
 
@@ -53,8 +53,8 @@ func (t *session) orderKeys(ctx context.Context, by numbering, n int, of func(i 
 // seen.
 func (s *Store) noteOrderKey(at int64) {
 	for {
-		was := s.latest.Load()
-		if at <= was || s.latest.CompareAndSwap(was, at) {
+		was := s.latestOrderKey.Load()
+		if at <= was || s.latestOrderKey.CompareAndSwap(was, at) {
 			return
 		}
 	}
@@ -72,14 +72,14 @@ const seqBlock = 1000
 // this process has seen before, because only then may lanes end ahead of the clock.
 func (t *session) readFacts(ctx context.Context, by numbering, lanes []batch.ServiceID, n int, last map[batch.ServiceID]int64, more ...any) (now int64, seqs []int64, err error) {
 	blocks := int64(n+seqBlock-1) / seqBlock
-	if t.level != serializable {
-		return t.scanFacts(ctx, n, last, by.before, append([]any{texts(lanes), blocks}, more...)...)
+	if t.isolation != serializable {
+		return t.scanFacts(ctx, n, last, by.factsStatement, append([]any{texts(lanes), blocks}, more...)...)
 	}
-	seen := t.s.latest.Load()
-	if now, seqs, err = t.scanFacts(ctx, n, last, by.serial, append([]any{blocks}, more...)...); err != nil || now > seen {
+	seen := t.store.latestOrderKey.Load()
+	if now, seqs, err = t.scanFacts(ctx, n, last, by.factsWithoutReads, append([]any{blocks}, more...)...); err != nil || now > seen {
 		return now, seqs, err
 	}
-	now, _, err = t.scanFacts(ctx, 0, last, by.before, append([]any{texts(lanes), int64(0)}, more...)...)
+	now, _, err = t.scanFacts(ctx, 0, last, by.factsStatement, append([]any{texts(lanes), int64(0)}, more...)...)
 	return now, seqs, err
 }
 
@@ -119,14 +119,14 @@ func (t *session) scanFacts(ctx context.Context, n int, last map[batch.ServiceID
 // removed since, or their numbers are taken, because the sequence is behind; then notStored moves
 // the sequence.
 func (t *session) notStored(ctx context.Context, by numbering, seqs ...int64) error {
-	taken, _, err := sqlstore.Get[bool](ctx, t, by.taken, ints(seqs))
+	taken, _, err := sqlstore.Get[bool](ctx, t, by.takenStatement, ints(seqs))
 	if err != nil {
 		return err
 	}
 	if !taken {
 		return fmt.Errorf("%w: a row that was not inserted is not stored either, unless a unique index that dltbatch has not made refuses it", sqlstore.ErrMoved)
 	}
-	if _, err := sqlstore.Query[int64](ctx, t, by.raise); err != nil {
+	if _, err := sqlstore.Query[int64](ctx, t, by.raiseStatement); err != nil {
 		return fmt.Errorf("numbers from %d on are taken, and the sequence cannot be moved behind them: %w", seqs[0], err)
 	}
 	return fmt.Errorf("%w: numbers from %d on were taken, and the sequence is moved behind them", sqlstore.ErrMoved, seqs[0])

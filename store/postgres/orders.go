@@ -38,10 +38,10 @@ func (s *Store) addOrdersTx(ctx context.Context, tx conns.Tx, orders ...order.Or
 		return wrap(op, err)
 	}
 	return s.inTx(ctx, op, tx, false, func(t *session) error {
-		if err := t.addOrders(ctx, in); err != nil || !s.o.NotifyInTx {
+		if err := t.addOrders(ctx, in); err != nil || !s.opts.NotifyInTx {
 			return err
 		}
-		return tell(ctx, tx, notifyAtCommit, s.names.channel(), store.Hint{WholeTopics: store.TopicOrders})
+		return sendHint(ctx, tx, notifyAtCommitStatement, s.names.channel(), store.Hint{WholeTopics: store.TopicOrders})
 	})
 }
 
@@ -49,10 +49,10 @@ func (t *session) addOrders(ctx context.Context, in []sqlstore.NewOrder) error {
 	if err := t.recheckShard(ctx); err != nil {
 		return err
 	}
-	if err := t.s.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Party }); err != nil {
+	if err := t.store.checkOwns(len(in), func(i int) batch.ServiceID { return in[i].Party }); err != nil {
 		return err
 	}
-	seqs, err := t.orderKeys(ctx, addingOrders, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].At })
+	seqs, err := t.orderKeys(ctx, orderNumbering, len(in), func(i int) (batch.ServiceID, *int64) { return in[i].Party, &in[i].At })
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.
 	slices.SortStableFunc(sorted, func(a, b *sqlstore.NewOrder) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID)) })
 	added := make(map[int64]bool, len(sorted))
 	for rest := sorted; len(rest) > 0; {
-		n := chunk(rest, func(o *sqlstore.NewOrder) int { return len(o.Hash) + len(o.Payload) })
+		n := rowsOfChunk(rest, func(o *sqlstore.NewOrder) int { return len(o.Hash) + len(o.Payload) })
 		if err := t.insertOrders(ctx, rest[:n], added); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func (t *session) addFirstOrders(ctx context.Context, sorted, twins []*sqlstore.
 		for i, o := range known {
 			seqs[i] = o.Seq
 		}
-		err = t.notStored(ctx, addingOrders, seqs...)
+		err = t.notStored(ctx, orderNumbering, seqs...)
 	}
 	return left, err
 }

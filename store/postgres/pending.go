@@ -16,7 +16,7 @@ import (
 
 // Pending is [store.Store].Pending.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []store.InFlight, err error) {
-	if q.Services == nil && s.nothingUnderWay(ctx) {
+	if q.Services == nil && s.isNothingUnderWay(ctx) {
 		return []store.InFlight{}, nil
 	}
 	run := s.tx
@@ -30,7 +30,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 			if err := t.lookUnderWay(ctx, false); err != nil {
 				return err
 			}
-			from, slow := s.memory.UnderWay.Where()
+			from, slow := s.positions.UnderWay.Where()
 			statement, args = sqlDue, []any{int64(q.Limit), from, ints(slow), sqlstore.Ahead(q), int64(batch.Submitting)}
 		} else {
 			lanes := sqlstore.Services(q.Services)
@@ -65,7 +65,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 			before.AskedAt = sqlstore.FromMicro(r.AskedWas)
 			if before.Ahead(now) && q.Lease != 0 {
 				r.Now = before.Leased(now, q.Lease)
-				right.row(len(rows)).attempted(&r.Stored)
+				right.addRow(len(rows)).addAttempted(&r.Stored)
 			}
 			if r.Now.Monitored(now) { // due_at says the same, but the rule decides
 				f := r.Now.InFlight(r.Ref(), r.Budget(), now)
@@ -87,7 +87,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) (found []stor
 
 // lookUnderWay reads from time to time where the monitor's rows begin.
 func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
-	l, due := t.s.memory.UnderWay.Due(time.Now(), t.s.o.AllowAsynchronousCommit, upkeep)
+	l, due := t.store.positions.UnderWay.Due(time.Now(), t.store.opts.AllowAsynchronousCommit, upkeep)
 	if !due {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 	}
 	found, err := sqlstore.Query[row](ctx, t, sqlUnderWay, l.From, ints(l.Slow), int64(position.MostSlow+1))
 	if err != nil {
-		t.s.memory.UnderWay.Failed(l)
+		t.store.positions.UnderWay.Failed(l)
 		return err
 	}
 	for _, r := range found {
@@ -109,18 +109,18 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 			s.Rows = append(s.Rows, position.Claimed{Seq: r.Seq, Made: r.Made})
 		}
 	}
-	if err := t.s.checkIncarnation(s.Incarnation); err != nil {
-		t.s.memory.UnderWay.Failed(l)
+	if err := t.store.checkIncarnation(s.Incarnation); err != nil {
+		t.store.positions.UnderWay.Failed(l)
 		return err
 	}
-	t.s.memory.UnderWay.Saw(l, s)
+	t.store.positions.UnderWay.Saw(l, s)
 	return nil
 }
 
-// nothingUnderWay reports whether no row is under way, in one round trip. Some drivers need two
+// isNothingUnderWay reports whether no row is under way, in one round trip. Some drivers need two
 // for a statement with arguments, so the arguments are written into the text. The text changes
 // when from moves, so a driver that prepares it does so twice a second at most.
-func (s *Store) nothingUnderWay(ctx context.Context) bool {
-	from, started, enough := s.memory.UnderWay.Front(time.Now(), s.o.AllowAsynchronousCommit)
+func (s *Store) isNothingUnderWay(ctx context.Context) bool {
+	from, started, enough := s.positions.UnderWay.Front(time.Now(), s.opts.AllowAsynchronousCommit)
 	return enough && s.isFalse(ctx, strings.NewReplacer("$1", strconv.FormatInt(from, 10), "$2", strconv.FormatInt(started, 10)).Replace(s.sql(sqlAnyAttempted)))
 }

@@ -22,7 +22,7 @@ type heldLane struct {
 	ranges  []position.Range
 }
 
-func services(held []heldLane) []batch.ServiceID {
+func servicesOf(held []heldLane) []batch.ServiceID {
 	names := make([]batch.ServiceID, len(held))
 	for i, l := range held {
 		names[i] = l.service
@@ -40,8 +40,8 @@ type lockedRow struct {
 	Xmin     int64           `db:"oldest"`
 }
 
-// whoAdds removes the row that is no lane from rows, and tells from about it.
-func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lockedRow) ([]lockedRow, error) {
+// noteAdders removes the row that is no lane from rows, and tells from about it.
+func (t *session) noteAdders(ctx context.Context, from *position.Claim, rows []lockedRow) ([]lockedRow, error) {
 	at := slices.IndexFunc(rows, func(r lockedRow) bool { return r.Xmin != 0 })
 	if at < 0 {
 		return rows, nil
@@ -51,18 +51,18 @@ func (t *session) whoAdds(ctx context.Context, from *position.Claim, rows []lock
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	if err := t.s.checkIncarnation(r.At); err != nil {
+	if err := t.store.checkIncarnation(r.At); err != nil {
 		return nil, err
 	}
 	look := position.ServerState{Incarnation: r.At, Xid: uint64(r.Requeues), Xmin: uint64(r.Xmin)}
-	if from.SawServer(look, time.Now()) && !t.s.noLocks.Load() {
-		return rows, t.lookAtLocks(ctx, from, r.Xmin)
+	if from.SawServer(look, time.Now()) && !t.store.cannotReadLocks.Load() {
+		return rows, t.readLocks(ctx, from, r.Xmin)
 	}
 	return rows, nil
 }
 
-// readFrom returns the range from which each locked lane is read.
-func readFrom(from *position.Claim, rows []lockedRow) []heldLane {
+// heldLanesOf returns the range from which each locked lane is read.
+func heldLanesOf(from *position.Claim, rows []lockedRow) []heldLane {
 	held := make([]heldLane, len(rows))
 	for i, r := range rows {
 		held[i] = heldLane{r.Service, from.Ranges(r.Service, r.Requeues, r.At)}
@@ -70,10 +70,10 @@ func readFrom(from *position.Claim, rows []lockedRow) []heldLane {
 	return held
 }
 
-// lookAtLocks reads which transactions may be adding. A server that shows all locks also shows the
+// readLocks reads which transactions may be adding. A server that shows all locks also shows the
 // oldest running transaction. A server that does not show that transaction may also hide
 // transactions that add.
-func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin int64) error {
+func (t *session) readLocks(ctx context.Context, from *position.Claim, xmin int64) error {
 	type adders struct {
 		Names string `db:"names"`
 		All   bool   `db:"everything"`
@@ -82,7 +82,7 @@ func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin in
 	if err != nil {
 		switch sqlState(err) {
 		case insufficientPrivilege, undefinedTable, undefinedFunction, featureNotSupported:
-			t.s.noLocks.Store(true)
+			t.store.cannotReadLocks.Store(true)
 			return fmt.Errorf("%w: pg_locks: %w", sqlstore.ErrMoved, err)
 		}
 		return err
@@ -95,9 +95,9 @@ func (t *session) lookAtLocks(ctx context.Context, from *position.Claim, xmin in
 
 // noteRead tells from which rows of a lane were read. asked is true if the waiting rows were read.
 func (t *session) noteRead(from *position.Claim, w *window, asked bool) {
-	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.wanted, Open: asked}
+	seen := position.Window{Attempted: w.attemptedKeys, Waiting: w.waitingKeys, Limit: w.wantedCount, Open: asked}
 	if from.SawWindow(w.service, seen) {
-		t.s.hidden.Store(&hidden{time.Now(), w.service})
+		t.store.lastHidden.Store(&hiddenBatch{time.Now(), w.service})
 	}
 }
 
@@ -105,13 +105,13 @@ func (t *session) noteRead(from *position.Claim, w *window, asked bool) {
 // knows. It is for a reader without the lanes' locks, who may miss a row that is put below its
 // floor after this call.
 func (t *session) Floors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
-	known, started := t.s.memory.Lanes.Floors(lanes)
+	known, started := t.store.positions.Lanes.Floors(lanes)
 	return t.unchangedFloors(ctx, lanes, known, started)
 }
 
 // scanFloors returns floors for a scan: see [position.Lanes.ScanFloors].
 func (t *session) scanFloors(ctx context.Context, lanes []batch.ServiceID) (floors []int64, err error) {
-	known, started := t.s.memory.Lanes.ScanFloors(lanes, time.Now())
+	known, started := t.store.positions.Lanes.ScanFloors(lanes, time.Now())
 	return t.unchangedFloors(ctx, lanes, known, started)
 }
 

@@ -67,37 +67,37 @@ type Options struct {
 // left, and does not wait for long.
 type Listener = conns.Listener
 
-// shared has the methods that are the same in all SQL stores.
-type shared = sqlstore.Store
+// sharedStore has the methods that are the same in all SQL stores.
+type sharedStore = sqlstore.Store
 
 // Store is a [store.Store]. Its methods may be called concurrently, and by any
 // number of stores and processes on one schema.
 type Store struct {
-	shared
-	pool     conns.Pool
-	o        Options
-	names    names
-	texts    *sqlstore.Texts
-	checked  atomic.Pointer[time.Time] // the time up to which the schema counts as checked; nil before the first check
-	doubted  atomic.Pointer[time.Time] // the time before which checks of connections do not count
-	writable atomic.Bool               // true once a server that takes writes was seen
-	readOnly atomic.Pointer[readOnly]  // set while the database refuses writes; nil otherwise
-	memory   *position.Memory          // where the open work begins
-	hidden   atomic.Pointer[hidden]    // the last hidden batch that a claim found
-	noLocks  atomic.Bool               // true if this role may not read pg_locks
-	fresh    freshness
-	latest   atomic.Int64      // the last order key or time of the clock that this process has seen in an addition
-	added    *sqlstore.Fresh   // the batches of this process's Adds that it has not claimed yet
-	unknown  atomic.Bool       // true if the last claim read batches that are not in added
-	unusable sqlstore.Unusable // the unusable names that scans found
+	sharedStore
+	pool               conns.Pool
+	opts               Options
+	names              names
+	texts              *sqlstore.Texts
+	schemaCheckedUntil atomic.Pointer[time.Time]     // the time up to which the schema counts as checked; nil before the first check
+	connsDoubtedAt     atomic.Pointer[time.Time]     // the time before which checks of connections do not count
+	hasSeenWritable    atomic.Bool                   // true once a server that takes writes was seen
+	refusedWrites      atomic.Pointer[refusedWrites] // set while the database refuses writes; nil otherwise
+	positions          *position.Memory              // where the open work begins
+	lastHidden         atomic.Pointer[hiddenBatch]   // the last hidden batch that a claim found
+	cannotReadLocks    atomic.Bool                   // true if this role may not read pg_locks
+	freshness          freshness
+	latestOrderKey     atomic.Int64      // the last order key or time of the clock that this process has seen in an addition
+	addedBatches       *sqlstore.Fresh   // the batches of this process's Adds that it has not claimed yet
+	hasReadUnknown     atomic.Bool       // true if the last claim read batches that are not in added
+	unusable           sqlstore.Unusable // the unusable names that scans found
 
-	ears ears // the listeners
+	listeners listeners // the listeners
 
-	home         home
+	ownDatabase  ownDatabase
 	identity     identity
 	commitMemory commitMemory
 	shard        atomic.Pointer[store.Shard] // the shard that the schema is; nil before it was read
-	settled      atomic.Bool                 // true once the schema is no shard and can no longer become one
+	isNeverShard atomic.Bool                 // true once the schema is no shard and can no longer become one
 }
 
 // Abilities returns all abilities.
@@ -137,9 +137,9 @@ func Over(pool conns.Pool, o *Options) (*Store, conns.Adders, error) {
 		lanes = 0
 	}
 	s := &Store{
-		pool: pool, o: opts, names: n, texts: sqlstore.NewTexts(n.fill), added: sqlstore.NewFresh(sqlstore.FreshBytes),
-		memory: position.NewMemory(lanes, int(sqlstore.AgingIDs)+1),
+		pool: pool, opts: opts, names: n, texts: sqlstore.NewTexts(n.fill), addedBatches: sqlstore.NewFresh(sqlstore.FreshBytes),
+		positions: position.NewMemory(lanes, int(sqlstore.AgingIDs)+1),
 	}
-	s.shared = sqlstore.New(s.driver())
+	s.sharedStore = sqlstore.New(s.driver())
 	return s, conns.Adders{Batches: s.addTx, Orders: s.addOrdersTx}, nil
 }

@@ -12,7 +12,7 @@ import (
 // batches are removed, so that no other process takes these batches for lost.
 func (t *session) Old(ctx context.Context, of sqlstore.Aging, until int64, limit int) ([]sqlstore.Aged, error) {
 	statement := [...]string{sqlstore.AgingBatches: sqlPrunable, sqlstore.AgingOrders: sqlPrunableOrders, sqlstore.AgingIDs: sqlOldStreamIDs}[of]
-	o := &t.s.memory.Removed[of]
+	o := &t.store.positions.Removed[of]
 	rows, err := sqlstore.Query[sqlstore.Aged](ctx, t, statement, until, int64(limit), o.From(until, time.Now()))
 	if err != nil || len(rows) == 0 {
 		return rows, err
@@ -30,13 +30,13 @@ func (s *Store) pruneTx(ctx context.Context, op string, do func(ctx context.Cont
 	begun := false
 	err := s.tx(ctx, op, func(ctx context.Context, t *session) error {
 		if begun {
-			s.memory.ForgetRemoved()
+			s.positions.ForgetRemoved()
 		}
 		begun = true
 		return do(ctx, t)
 	})
 	if err != nil {
-		s.memory.ForgetRemoved()
+		s.positions.ForgetRemoved()
 	}
 	return err
 }

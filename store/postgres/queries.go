@@ -14,13 +14,13 @@ const (
 	sqlIncarnation = `(SELECT hashtextextended(concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 		'{waiting_batches}'::regclass::oid, pg_relation_filepath('{waiting_batches}'::regclass),
 		pg_relation_filepath('{attempted_batches}'::regclass), pg_relation_filepath('{services}'::regclass)), 0))`
-	// started is the time at which the server was started, as a text. No two servers have the same
+	// serverStartSQL is the time at which the server was started, as a text. No two servers have the same
 	// time.
-	started = `extract(epoch FROM pg_postmaster_start_time())::text`
-	clock   = sqlstore.Clock
+	serverStartSQL = `extract(epoch FROM pg_postmaster_start_time())::text`
+	clock          = sqlstore.Clock
 	// sqlNowBrisk also bounds how long the transaction waits for a locked row: see
 	// [session.recordKnown].
-	sqlNowBrisk = `SELECT ` + clock + ` AS now, ` + started + ` AS server FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
+	sqlNowBrisk = `SELECT ` + clock + ` AS now, ` + serverStartSQL + ` AS server FROM set_config('lock_timeout', '50ms', true) s WHERE s <> ''`
 
 	// sqlTimeout bounds how long each further statement of the transaction may take.
 	sqlTimeout = `SELECT set_config('statement_timeout', $1::text, true)`
@@ -57,8 +57,8 @@ const (
 	// beginDeliver is beginKept for statements that only read.
 	beginDeliver = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT " + beginSettings + keepPlans
 	// beginClaim begins a claim. A claim waits for a lock only if another transaction has locked a
-	// row that it takes: see waitBriefly.
-	beginClaim = beginKept + ", " + waitBriefly
+	// row that it takes: see shortLockTimeout.
+	beginClaim = beginKept + ", " + shortLockTimeout
 
 	// beginAdd begins a transaction that assigns order keys. Before it reads the clock and the
 	// ends of lanes, it takes a lock that others can see, and a transaction id. The statement that
@@ -81,7 +81,7 @@ const (
 		FROM unnest($1::text[]) AS u (s)
 		WHERE (SELECT min(b.created_at) FROM {batches} b WHERE b.created_at >= (SELECT t.now FROM t)) IS NOT NULL
 	UNION ALL SELECT 2, '', nextval('{batch_seq}') FROM generate_series(1, $2::bigint)
-	UNION ALL SELECT 3, ` + started + `, 0`
+	UNION ALL SELECT 3, ` + serverStartSQL + `, 0`
 	// sqlSerialAdd is sqlBeforeAdd for a serializable transaction. It reads no table: see
 	// [session.readFacts].
 	sqlSerialAdd = `SELECT 0 AS kind, set_config('plan_cache_mode', $2::text, true) AS service_id, ` + clock + ` AS n
@@ -138,11 +138,11 @@ const (
 	sqlShard = `SELECT t.body FROM {texts} t WHERE t.kind = 'shard' AND t.name = ''`
 	// NULL restores the default of the role, the database or the server.
 	sqlPlanAnew = sqlCustomPlans + `, set_config('enable_bitmapscan', NULL, true)`
-	// waitBriefly bounds the wait for a lock, which somebody may hold for hours. Then the call
+	// shortLockTimeout bounds the wait for a lock, which somebody may hold for hours. Then the call
 	// fails, and its caller takes or writes the other rows without the locked row. The wait is
 	// longer than deadlock_timeout (1 s), so that a deadlock is found.
-	waitBriefly           = `set_config('lock_timeout', '1500', true)` // milliseconds
-	sqlPlanPatient        = sqlPlanAnew + `, ` + waitBriefly
+	shortLockTimeout      = `set_config('lock_timeout', '1500', true)` // milliseconds
+	sqlPlanPatient        = sqlPlanAnew + `, ` + shortLockTimeout
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)
 	SELECT * FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[])`
 	sqlInsertTags = `INSERT INTO {batch_tags} (batch_seq, name, value, created_at)

@@ -5,23 +5,23 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// place is the table that has a batch's row.
-type place uint8
+// rowTable is the table that has a batch's row.
+type rowTable uint8
 
 const (
-	inWaiting place = iota + 1 // in the order of the steps of Save
-	inAttempted
-	inOutcomes
+	waitingTable rowTable = iota + 1 // in the order of the steps of Save
+	attemptedTable
+	outcomesTable
 )
 
-func placeOf(r store.Row) place {
+func tableOf(r store.Row) rowTable {
 	switch {
 	case r.Final():
-		return inOutcomes
+		return outcomesTable
 	case r.Attempt > 0: // a waiting row has no columns for an attempt
-		return inAttempted
+		return attemptedTable
 	}
-	return inWaiting
+	return waitingTable
 }
 
 // stored is a batch as a statement of this package reads it.

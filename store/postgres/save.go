@@ -38,22 +38,22 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	}
 	const update, remove, insert = 0, 0, 3 // an element of steps is one of these plus the row's place
 	for _, s := range changed {
-		from, to := placeOf(s.Was), placeOf(s.Now)
-		if from == inAttempted && to == inAttempted {
-			steps[update].rows.row(len(changed)).attempted(s)
+		from, to := tableOf(s.Was), tableOf(s.Now)
+		if from == attemptedTable && to == attemptedTable {
+			steps[update].rows.addRow(len(changed)).addAttempted(s)
 			continue
 		}
-		gone := steps[remove+from].rows.row(len(changed))
-		if gone.ints(s.Seq, s.Was.Version); from == inWaiting {
-			gone.texts(s.ServiceID).ints(s.CreatedAt)
+		gone := steps[remove+from].rows.addRow(len(changed))
+		if gone.addInts(s.Seq, s.Was.Version); from == waitingTable {
+			gone.addTexts(s.ServiceID).addInts(s.CreatedAt)
 		}
-		switch made := steps[insert+to].rows.row(len(changed)); to {
-		case inWaiting: // such a row was never attempted, and has only these columns
-			made.ints(s.Seq, s.Now.Version).bools(s.Now.Requeued).texts(s.ServiceID).ints(s.CreatedAt)
-		case inAttempted:
-			made.attempted(s)
+		switch made := steps[insert+to].rows.addRow(len(changed)); to {
+		case waitingTable: // such a row was never attempted, and has only these columns
+			made.addInts(s.Seq, s.Now.Version).addBools(s.Now.Requeued).addTexts(s.ServiceID).addInts(s.CreatedAt)
+		case attemptedTable:
+			made.addAttempted(s)
 		default:
-			made.final(s)
+			made.addFinal(s)
 		}
 	}
 	for _, step := range steps {
@@ -74,32 +74,32 @@ func (t *session) Save(ctx context.Context, all []*sqlstore.Stored) error {
 	return nil
 }
 
-// attempted adds a row with the columns of changedRows.
-func (a *rowArrays) attempted(s *sqlstore.Stored) {
+// addAttempted adds a row with the columns of changedRows.
+func (a *rowArrays) addAttempted(s *sqlstore.Stored) {
 	r := &s.Now
-	a.ints(s.Seq, s.Was.Version, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures),
+	a.addInts(s.Seq, s.Was.Version, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures),
 		sqlstore.ToMicro(r.ClaimExpires), sqlstore.ToMicro(r.NotBefore), sqlstore.ToMicro(r.NextCheck), sqlstore.ToMicro(r.AskedAt),
 		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), int64(r.DoubtAttempt), sqlstore.ToMicro(r.DoubtSince),
-		sqlstore.ToMicro(r.ResendUntil), int64(r.Resends)).bools(r.Refused, r.Requeued)
-	a.failure(r.Error).texts(r.Decision).ints(s.Had, sqlstore.DueAt(s.Now)).texts(r.ClaimedBy)
-	a.ints(r.ClaimTTL.Microseconds(), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt))
-	a.texts(r.SeenEndpoint, s.ServiceID).ints(s.CreatedAt).bools(r.Withdrawn)
+		sqlstore.ToMicro(r.ResendUntil), int64(r.Resends)).addBools(r.Refused, r.Requeued)
+	a.addError(r.Error).addTexts(r.Decision).addInts(s.Had, sqlstore.DueAt(s.Now)).addTexts(r.ClaimedBy)
+	a.addInts(r.ClaimTTL.Microseconds(), sqlstore.ToMicro(r.MovedAt), int64(r.Rollbacks), int64(r.SeenAttempt))
+	a.addTexts(r.SeenEndpoint, s.ServiceID).addInts(s.CreatedAt).addBools(r.Withdrawn)
 }
 
-// final adds a row with the columns of sqlInsertOutcomes.
-func (a *rowArrays) final(s *sqlstore.Stored) {
+// addFinal adds a row with the columns of sqlInsertOutcomes.
+func (a *rowArrays) addFinal(s *sqlstore.Stored) {
 	r := &s.Now
-	a.ints(s.Seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
-		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt)).bools(r.Requeued)
-	a.failure(r.Error).ints(s.Had).bools(r.OrdersSettled, r.Quarantined)
+	a.addInts(s.Seq, int64(r.State), r.Version, int64(r.Attempt), int64(r.Spent), int64(r.Failures), sqlstore.ToMicro(r.AskedAt),
+		sqlstore.ToMicro(r.LastPost), sqlstore.ToMicro(r.SettlesAt), sqlstore.ToMicro(r.FinalAt)).addBools(r.Requeued)
+	a.addError(r.Error).addInts(s.Had).addBools(r.OrdersSettled, r.Quarantined)
 }
 
-// failure adds the two columns of an error.
-func (a *rowArrays) failure(e *batch.SubmissionError) *rowArrays {
+// addError adds the two columns of an error.
+func (a *rowArrays) addError(e *batch.SubmissionError) *rowArrays {
 	if e == nil {
-		return a.null().texts("")
+		return a.addNull().addTexts("")
 	}
-	return a.texts(string(e.Kind), e.Message)
+	return a.addTexts(string(e.Kind), e.Message)
 }
 
 // saveReceipts replaces the receipts of rows whose receipts have changed.

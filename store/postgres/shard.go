@@ -23,18 +23,18 @@ const sqlRecordShard = `INSERT INTO {texts} (kind, name, version, begun_at, chan
 	WHERE NOT ` + isUsed + ` ON CONFLICT DO NOTHING`
 
 // Shard returns Options.Shard.
-func (s *Store) Shard() store.Shard { return s.o.Shard }
+func (s *Store) Shard() store.Shard { return s.opts.Shard }
 
 // recordShard records the shard of the options in a schema that has no batches yet.
 func (s *Store) recordShard(ctx context.Context) error {
-	if s.o.Shard == (store.Shard{}) {
+	if s.opts.Shard == (store.Shard{}) {
 		return nil
 	}
-	body, err := json.Marshal(s.o.Shard)
+	body, err := json.Marshal(s.opts.Shard)
 	if err != nil {
 		return err
 	}
-	return s.onAny(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
+	return s.runOnAnyConn(ctx, beginSQL, func() {}, func(ctx context.Context, t *session, _ *conns.Session) error {
 		// The lock waits for additions to a schema that is still empty and no shard.
 		if _, err := t.Exec(ctx, `LOCK TABLE {texts} IN SHARE ROW EXCLUSIVE MODE`); err != nil {
 			return err
@@ -42,27 +42,27 @@ func (s *Store) recordShard(ctx context.Context) error {
 		if _, err := t.Exec(ctx, sqlRecordShard, string(body)); err != nil {
 			return err
 		}
-		_, err := t.shard(ctx)
+		_, err := t.readShard(ctx)
 		return err
 	})
 }
 
-// shard reads which shard the schema is, and compares it with the options.
-func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
+// readShard reads which shard the schema is, and compares it with the options.
+func (t *session) readShard(ctx context.Context) (have store.Shard, err error) {
 	body, found, err := sqlstore.Get[string](ctx, t, sqlShard)
 	if err != nil {
 		return have, err
 	}
 	if found {
 		if err := json.Unmarshal([]byte(body), &have); err != nil {
-			return have, t.s.names.withSchemaName(fmt.Errorf("the record of its shard: %w", err))
+			return have, t.store.names.withSchemaName(fmt.Errorf("the record of its shard: %w", err))
 		}
 		if err := have.Validate(); err != nil {
-			return have, t.s.names.withSchemaName(fmt.Errorf("the record of its shard: %w", err))
+			return have, t.store.names.withSchemaName(fmt.Errorf("the record of its shard: %w", err))
 		}
 	}
-	if want := t.s.o.Shard; want != (store.Shard{}) && want != have {
-		return have, t.s.names.withSchemaName(fmt.Errorf("%w: it is %s, and was opened as %s", store.ErrOtherShard, have, want))
+	if want := t.store.opts.Shard; want != (store.Shard{}) && want != have {
+		return have, t.store.names.withSchemaName(fmt.Errorf("%w: it is %s, and was opened as %s", store.ErrOtherShard, have, want))
 	}
 	return have, nil
 }
@@ -72,8 +72,8 @@ func (t *session) shard(ctx context.Context) (have store.Shard, err error) {
 // lock that makes [Store.recordShard] wait for the end of this transaction, and so for its
 // additions. The lock needs more rights than an addition otherwise does.
 func (t *session) recheckShard(ctx context.Context) error {
-	s := t.s
-	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.settled.Load() {
+	s := t.store
+	if have := s.shard.Load(); have == nil || *have != (store.Shard{}) || s.isNeverShard.Load() {
 		return nil
 	}
 	used, _, err := sqlstore.Get[bool](ctx, t, sqlUsed)
@@ -87,14 +87,14 @@ func (t *session) recheckShard(ctx context.Context) error {
 	}
 	// The shard is read after isUsed: a schema that is in use and was no shard before never
 	// becomes a shard.
-	have, err := t.shard(ctx)
+	have, err := t.readShard(ctx)
 	if err != nil {
 		return err
 	}
 	if have != (store.Shard{}) {
 		s.shard.Store(&have)
 	} else {
-		s.settled.Store(used)
+		s.isNeverShard.Store(used)
 	}
 	return nil
 }
@@ -125,14 +125,14 @@ func (s *Store) Steer(ctx context.Context, st store.Steering) (next batch.Contro
 			return batch.Control{}, false, wrap(op, err)
 		}
 	}
-	return s.shared.Steer(ctx, st)
+	return s.sharedStore.Steer(ctx, st)
 }
 
 // ReadShard returns which shard the schema is, in a store that was opened without Options.Shard,
 // or with the right one. The zero value is no shard.
 func (s *Store) ReadShard(ctx context.Context) (have store.Shard, err error) {
 	err = s.read(ctx, "read the shard", func(ctx context.Context, t *session) error {
-		have, err = t.shard(ctx)
+		have, err = t.readShard(ctx)
 		return err
 	})
 	return have, err

@@ -17,8 +17,8 @@ func (s *Store) countTx(ctx context.Context, op string, do func(ctx context.Cont
 	return s.readAs(ctx, op, beginCount, do)
 }
 
-// sizes returns the sizes of the tables, with their indexes.
-func sizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) {
+// readSizes returns the sizes of the tables, with their indexes.
+func readSizes(ctx context.Context, t sqlstore.Tx) ([]store.Size, error) {
 	type row struct {
 		Name  string `db:"name"`
 		Bytes int64  `db:"bytes"`

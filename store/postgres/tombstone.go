@@ -9,10 +9,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// anyBuried returns the statement that reads whether the database has tombstones. Above READ
+// anyTombstoneStatement returns the statement that reads whether the database has tombstones. Above READ
 // COMMITTED that statement does not read it: see [session.probeTombstones].
-func (t *session) anyBuried(yes *bool) conns.Statement {
-	if t.level.hidesCommits() {
+func (t *session) anyTombstoneStatement(yes *bool) conns.Statement {
+	if t.isolation.hidesCommits() {
 		return conns.Statement{Text: sqlCustomPlans}
 	}
 	return conns.Statement{Text: sqlAnyBuried, Args: []any{customPlans}, Read: func(rows sqlstore.Rows) error {
@@ -61,10 +61,10 @@ type buriedCols struct {
 	sqlstore.TombCols
 }
 
-// unqueue removes added batches whose ids or keys have tombstones, because retention had removed
+// removeEnded removes added batches whose ids or keys have tombstones, because retention had removed
 // them before. A batch that has ended without taking effect is an error. For a known batch, which
 // was not added, only the bytes are compared with its own tombstone.
-func (t *session) unqueue(ctx context.Context, in []*addition) error {
+func (t *session) removeEnded(ctx context.Context, in []*addition) error {
 	buried, err := sqlstore.Query[buriedCols](ctx, t, sqlBuried, hashArray(len(in), func(i int) [16]byte { return in[i].IDHash }))
 	if err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 
 // session is a connection in a transaction.
 type session struct {
-	tx    conns.Tx
-	s     *Store
-	level isolation
+	tx        conns.Tx
+	store     *Store
+	isolation isolation
 	// server is the server to which the connection led when it was checked: conns.Session.Server.
 	server string
-	// writes are the rows that this transaction has written, for [commitMemory].
-	writes []witness
+	// written are the rows that this transaction has written, for [commitMemory].
+	written []witness
 }
 
 // isolation is the isolation level of a transaction.
@@ -37,22 +37,22 @@ const (
 func (i isolation) hidesCommits() bool { return i != readCommitted }
 
 // Texts returns the cache of statements of the store.
-func (t *session) Texts() *sqlstore.Texts { return t.s.texts }
+func (t *session) Texts() *sqlstore.Texts { return t.store.texts }
 
 // Exec runs a statement after it has filled in the names of tables.
 func (t *session) Exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	return t.tx.Exec(ctx, t.s.sql(statement), args...)
+	return t.tx.Exec(ctx, t.store.sql(statement), args...)
 }
 
 // Query is Exec for a statement that returns rows.
 func (t *session) Query(ctx context.Context, statement string, args ...any) (sqlstore.Rows, error) {
-	return t.tx.Query(ctx, t.s.sql(statement), args...)
+	return t.tx.Query(ctx, t.store.sql(statement), args...)
 }
 
 // sendTogether runs statements that do not need each other's results.
 func (t *session) sendTogether(ctx context.Context, list ...conns.Statement) error {
 	for i := range list {
-		list[i].Text = t.s.sql(list[i].Text)
+		list[i].Text = t.store.sql(list[i].Text)
 	}
 	return t.tx.Together(ctx, list...)
 }
@@ -73,7 +73,7 @@ func (s *Store) read(ctx context.Context, op string, do func(ctx context.Context
 
 // readAs is read with another text that begins the transaction.
 func (s *Store) readAs(ctx context.Context, op, begin string, do func(ctx context.Context, t *session) error) error {
-	return s.repeat(ctx, op, toRead, begin, func() {}, do)
+	return s.runWithRetries(ctx, op, toRead, begin, func() {}, do)
 }
 
 // txAs is tx with another text that begins the transaction.
@@ -83,7 +83,7 @@ func (s *Store) txAs(ctx context.Context, op, begin string, do func(ctx context.
 
 // txBefore is txAs, and calls before ahead of each BEGIN.
 func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), do func(ctx context.Context, t *session) error) error {
-	err := s.repeat(ctx, op, toWrite, begin, before, do)
+	err := s.runWithRetries(ctx, op, toWrite, begin, before, do)
 	switch {
 	case err == nil:
 		s.noteWritable()
@@ -93,8 +93,8 @@ func (s *Store) txBefore(ctx context.Context, op, begin string, before func(), d
 	return err
 }
 
-// repeat runs do in a transaction, and again after a conflict with another transaction.
-func (s *Store) repeat(ctx context.Context, op string, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+// runWithRetries runs do in a transaction, and again after a conflict with another transaction.
+func (s *Store) runWithRetries(ctx context.Context, op string, as txPurpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	var b backoff.BackOff
 	for {
 		err := s.runOnce(ctx, as, begin, before, do)
@@ -154,7 +154,7 @@ func (s *Store) isFalse(ctx context.Context, text string) bool {
 // runOnce runs do in one transaction. As database/sql does, it tries another connection if the
 // server has closed the connection of the pool, after a restart for example. It also does so if
 // the connection was unfit.
-func (s *Store) runOnce(ctx context.Context, as purpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
+func (s *Store) runOnce(ctx context.Context, as txPurpose, begin string, before func(), do func(ctx context.Context, t *session) error) error {
 	checked := func(ctx context.Context, t *session, of *conns.Session) error {
 		if err := s.checkConn(ctx, t, of, as); err != nil {
 			return err
@@ -169,20 +169,20 @@ func (s *Store) runOnce(ctx context.Context, as purpose, begin string, before fu
 			}
 		}
 		err := do(ctx, t)
-		if errors.Is(err, errElsewhere) {
+		if errors.Is(err, errOtherServer) {
 			of.Looked = time.Time{}
 		}
 		return err
 	}
-	return s.onAny(ctx, begin, before, checked)
+	return s.runOnAnyConn(ctx, begin, before, checked)
 }
 
-// onAny runs do in one transaction, on the first connection that is neither lost nor unfit.
-func (s *Store) onAny(ctx context.Context, begin string, before func(), do func(ctx context.Context, t *session, of *conns.Session) error) error {
+// runOnAnyConn runs do in one transaction, on the first connection that is neither lost nor unfit.
+func (s *Store) runOnAnyConn(ctx context.Context, begin string, before func(), do func(ctx context.Context, t *session, of *conns.Session) error) error {
 	for left := -1; ; left-- {
 		before()
-		begun, err := s.tryConn(ctx, begin, do)
-		if err == nil || begun || !s.lost(err) {
+		begun, err := s.runOnConn(ctx, begin, do)
+		if err == nil || begun || !s.isConnLost(err) {
 			return err
 		}
 		if left < 0 {
@@ -194,10 +194,10 @@ func (s *Store) onAny(ctx context.Context, begin string, before func(), do func(
 	}
 }
 
-// tryConn runs do in one transaction, on one connection. begun is false if the connection failed
+// runOnConn runs do in one transaction, on one connection. begun is false if the connection failed
 // before the server had begun the transaction, or was unfit and is closed; then nothing took
 // effect. A panic of do is passed on after the rollback.
-func (s *Store) tryConn(ctx context.Context, begin string, do func(ctx context.Context, t *session, of *conns.Session) error) (begun bool, err error) {
+func (s *Store) runOnConn(ctx context.Context, begin string, do func(ctx context.Context, t *session, of *conns.Session) error) (begun bool, err error) {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return true, err
@@ -218,7 +218,7 @@ func (s *Store) tryConn(ctx context.Context, begin string, do func(ctx context.C
 	if err := c.Begin(ctx, begin); err != nil {
 		return false, fmt.Errorf("begin: %w", err)
 	}
-	t := &session{tx: c, s: s}
+	t := &session{tx: c, store: s}
 	if err := do(ctx, t, c.Session()); err != nil {
 		return false, err
 	}
@@ -231,7 +231,7 @@ func (s *Store) tryConn(ctx context.Context, begin string, do func(ctx context.C
 	if err := ctx.Err(); err != nil {
 		return false, &sqlstore.CommitError{Err: err}
 	}
-	s.commitMemory.noteCommitted(t.server, t.writes)
+	s.commitMemory.noteCommitted(t.server, t.written)
 	return false, nil
 }
 
@@ -274,14 +274,14 @@ const checkInterval = time.Minute
 
 // schemaChecked reports whether the last check of the schema still counts.
 func (s *Store) schemaChecked() bool {
-	until := s.checked.Load()
+	until := s.schemaCheckedUntil.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
 // checkSchemaAndConn checks from time to time whether this code works on the schema. If several
 // transactions find that a check is due, one of them makes it.
 func (s *Store) checkSchemaAndConn(ctx context.Context, t *session) error {
-	was := s.checked.Load()
+	was := s.schemaCheckedUntil.Load()
 	if s.schemaChecked() {
 		return nil
 	}
@@ -289,15 +289,15 @@ func (s *Store) checkSchemaAndConn(ctx context.Context, t *session) error {
 		return s.checkSchema(ctx, t)
 	}
 	looks := time.Now().Add(time.Second)
-	if !s.checked.CompareAndSwap(was, &looks) {
+	if !s.schemaCheckedUntil.CompareAndSwap(was, &looks) {
 		return nil
 	}
 	err := s.checkSchema(ctx, t)
 	switch {
 	case errors.Is(err, store.ErrNewerSchema), errors.Is(err, store.ErrOtherShard):
-		s.checked.Store(nil)
+		s.schemaCheckedUntil.Store(nil)
 	case err != nil:
-		s.checked.CompareAndSwap(&looks, was)
+		s.schemaCheckedUntil.CompareAndSwap(&looks, was)
 	}
 	return err
 }
@@ -315,12 +315,12 @@ func (s *Store) checkSchema(ctx context.Context, t *session) error {
 	if err != nil {
 		return err
 	}
-	shard, err := t.shard(ctx)
+	shard, err := t.readShard(ctx)
 	if err != nil {
 		return err
 	}
 	s.shard.Store(&shard)
-	s.checked.Store(&until)
+	s.schemaCheckedUntil.Store(&until)
 	return nil
 }
 
@@ -332,7 +332,7 @@ func (s *Store) explain(ctx context.Context, op string, err error) error {
 	}
 	switch sqlState(err) {
 	case undefinedTable, undefinedColumn, invalidSchemaName:
-		s.checked.Store(nil)
+		s.schemaCheckedUntil.Store(nil)
 		return fmt.Errorf("postgres: %s: %w: %w", op, store.ErrNotMigrated, err)
 	case readOnlyTransaction:
 		return fmt.Errorf("postgres: %s: %w: %w", op, ErrReadOnly, err)

@@ -11,12 +11,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// purpose is what a transaction is for: reads only, or writes.
-type purpose bool
+// txPurpose is what a transaction is for: reads only, or writes.
+type txPurpose bool
 
 const (
-	toWrite purpose = false
-	toRead  purpose = true
+	toWrite txPurpose = false
+	toRead  txPurpose = true
 )
 
 // renewAfter is the least age at which an unfit connection is closed. A younger connection shows
@@ -42,7 +42,7 @@ func (e unfitError) Unwrap() error { return e.error }
 // minute, because the application may share the pool and change a setting, and until another
 // connection turns out to be unfit.
 func (s *Store) connChecked(of *conns.Session, now time.Time) bool {
-	doubted := s.doubted.Load()
+	doubted := s.connsDoubtedAt.Load()
 	return !of.Standby && !of.Looked.IsZero() && now.Sub(of.Looked) < checkInterval && (doubted == nil || of.Looked.After(*doubted))
 }
 
@@ -50,10 +50,10 @@ func (s *Store) connChecked(of *conns.Session, now time.Time) bool {
 // connection does not fit the purpose. A standby fits a call that only reads, such as a person's
 // command, unless this store has seen a server that takes writes: the standby may lag behind what
 // this process has written.
-func (s *Store) checkConn(ctx context.Context, t *session, of *conns.Session, as purpose) error {
+func (s *Store) checkConn(ctx context.Context, t *session, of *conns.Session, as txPurpose) error {
 	if now := time.Now(); !s.connChecked(of, now) {
-		list := pgsettings.For(pgsettings.Own, s.o.AllowAsynchronousCommit)
-		have, err := sqlstore.Query[string](ctx, t, eachText(`pg_is_in_recovery()::text, `+selectLocation+list.Columns()))
+		list := pgsettings.For(pgsettings.Own, s.opts.AllowAsynchronousCommit)
+		have, err := sqlstore.Query[string](ctx, t, textRowsStatement(`pg_is_in_recovery()::text, `+selectLocation+list.Columns()))
 		if err != nil {
 			return err
 		}
@@ -62,11 +62,11 @@ func (s *Store) checkConn(ctx context.Context, t *session, of *conns.Session, as
 		}
 		of.Standby, of.Server, of.Looked = have[0] == "true", have[1], now
 		if !of.Standby {
-			s.writable.Store(true)
-			s.home.at.Store(&location{have[1], have[2]})
+			s.hasSeenWritable.Store(true)
+			s.ownDatabase.location.Store(&location{have[1], have[2]})
 		}
 	}
-	if of.Standby && (as == toWrite || s.writable.Load()) {
+	if of.Standby && (as == toWrite || s.hasSeenWritable.Load()) {
 		return fmt.Errorf("%w: the server is a standby", ErrReadOnly)
 	}
 	return nil
@@ -80,11 +80,11 @@ func wrongSetting(list pgsettings.List, have []string) error {
 	return nil
 }
 
-// eachText returns a statement that returns each of some texts as a row, in their order.
-func eachText(list string) string { return `SELECT unnest(ARRAY[` + list + `])` }
+// textRowsStatement returns a statement that returns each of some texts as a row, in their order.
+func textRowsStatement(list string) string { return `SELECT unnest(ARRAY[` + list + `])` }
 
-// readOnly is the time since which the database refuses this store's writes, and the error.
-type readOnly struct {
+// refusedWrites is the time since which the database refuses this store's writes, and the error.
+type refusedWrites struct {
 	since time.Time
 	err   error
 }
@@ -92,17 +92,17 @@ type readOnly struct {
 // noteReadOnly notes that the database refused a write.
 func (s *Store) noteReadOnly(err error) {
 	now := time.Now()
-	s.doubted.Store(&now)
+	s.connsDoubtedAt.Store(&now)
 	since := now
-	if was := s.readOnly.Load(); was != nil {
+	if was := s.refusedWrites.Load(); was != nil {
 		since = was.since
 	}
-	s.readOnly.Store(&readOnly{since, err})
+	s.refusedWrites.Store(&refusedWrites{since, err})
 }
 
 // noteWritable notes that the database has taken a write.
 func (s *Store) noteWritable() {
-	if s.readOnly.Load() != nil {
-		s.readOnly.Store(nil)
+	if s.refusedWrites.Load() != nil {
+		s.refusedWrites.Store(nil)
 	}
 }

@@ -30,23 +30,23 @@ const (
 	hiddenErrorLifetime = time.Hour
 )
 
-// hidden is a batch that claims could not see.
-type hidden struct {
-	at      time.Time
+// hiddenBatch is a batch that claims could not see.
+type hiddenBatch struct {
+	foundAt time.Time
 	service batch.ServiceID
 }
 
 // Upkeep is [store.Store].Upkeep. It makes the slow read of [position.UnderWay], and checks
 // whether the database is still the same.
 func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error) {
-	if s.memory.UnderWay.LongReadDue(time.Now(), s.o.AllowAsynchronousCommit) {
+	if s.positions.UnderWay.LongReadDue(time.Now(), s.opts.AllowAsynchronousCommit) {
 		if err := s.read(ctx, "look for rows under way", func(ctx context.Context, t *session) error {
 			return t.lookUnderWay(ctx, true)
 		}); err != nil {
 			return nil, err
 		}
 	}
-	if r := s.readOnly.Load(); r != nil {
+	if r := s.refusedWrites.Load(); r != nil {
 		warnings = append(warnings, store.Warning{Name: "read only", Err: fmt.Errorf("for %s: %w", time.Since(r.since).Round(time.Second), r.err)})
 	}
 	s.readIdentity(ctx)
@@ -60,15 +60,15 @@ func (s *Store) Upkeep(ctx context.Context) (warnings []store.Warning, err error
 	if err := s.slowClaimsError(); err != nil {
 		warnings = append(warnings, store.Warning{Name: "slow claims", Err: err})
 	}
-	if h := s.hidden.Load(); h != nil && time.Since(h.at) < hiddenErrorLifetime {
+	if h := s.lastHidden.Load(); h != nil && time.Since(h.foundAt) < hiddenErrorLifetime {
 		warnings = append(warnings, store.Warning{Name: "hidden batch", Err: fmt.Errorf("%w: of service %q, %s ago",
-			ErrHiddenBatch, string(h.service), time.Since(h.at).Round(time.Minute))})
+			ErrHiddenBatch, string(h.service), time.Since(h.foundAt).Round(time.Minute))})
 	}
 	return warnings, nil
 }
 
 func (s *Store) slowClaimsError() error {
-	switch stall := s.memory.Lanes.Stall(time.Now()); {
+	switch stall := s.positions.Lanes.Stall(time.Now()); {
 	case stall.Lasted < slowClaimsAfter:
 		return nil
 	case len(stall.Holders) > 0:

@@ -46,18 +46,18 @@ func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, tx} }
 // Owns is [store.Store].Owns.
 func (s *Store) Owns(tx store.Tx) bool {
 	own, is := tx.(ownTx)
-	return is && own.s == s
+	return is && own.store == s
 }
 
 // ownTx is a transaction of the application.
 type ownTx struct {
-	s  *Store
-	tx *sql.Tx
+	store *Store
+	tx    *sql.Tx
 }
 
 // Add implements [store.Tx].
 func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
-	return o.s.addTx(ctx, o.tx, batches...)
+	return o.store.addTx(ctx, o.tx, batches...)
 }
 
 func (s *Store) addTx(ctx context.Context, tx *sql.Tx, batches ...batch.Batch) error {
@@ -91,7 +91,7 @@ func (s *Store) inTx(ctx context.Context, op string, tx *sql.Tx, do func(free co
 		return wrap(op, err)
 	}
 	t := s.session(tx)
-	err := s.takes(ctx, tx)
+	err := s.checkTakesTx(ctx, tx)
 	if err == nil {
 		err = s.checkSchema(ctx, t)
 	}
@@ -170,7 +170,7 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	}
 	first := seq + 1
 	for some := range slices.Chunk(in, maxAddedTogether) {
-		if !tombs && together(some) {
+		if !tombs && canAddTogether(some) {
 			if err := stopped(); err != nil {
 				return 0, err
 			}
@@ -197,14 +197,14 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	row := store.NewRow()
 	_, err = t.Exec(ctx, sqlInsertNew, int64(row.State), row.Version, first, seq)
 	if first <= seq {
-		t.added = append(t.added, numberSpan{first, seq})
+		t.addedSpans = append(t.addedSpans, numberSpan{first, seq})
 	}
 	return seq - first + 1, err
 }
 
-// together reports whether these batches may be stored by one statement. SQLite first copies all
+// canAddTogether reports whether these batches may be stored by one statement. SQLite first copies all
 // their payloads, so they must be small.
-func together(in []addition) bool {
+func canAddTogether(in []addition) bool {
 	size := 0
 	for _, b := range in {
 		size += len(b.Payload)
@@ -252,7 +252,7 @@ func (t *session) addTogether(ctx context.Context, in []addition, last int64, ne
 // batches it has stored.
 func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs bool, nextKey func(batch.ServiceID) int64) (int64, error) {
 	if tombs {
-		buried, err := t.buried(ctx, b)
+		buried, err := t.isBuried(ctx, b)
 		if err != nil || buried {
 			return 0, err
 		}
@@ -276,9 +276,9 @@ func (t *session) addOne(ctx context.Context, b *addition, last int64, tombs boo
 	return 1, t.addTransactions(ctx, b)
 }
 
-// buried reports whether retention has removed the batch, or the batch to which its DataChangeID
+// isBuried reports whether retention has removed the batch, or the batch to which its DataChangeID
 // was given. It returns an error if that batch is another one, or has not taken effect.
-func (t *session) buried(ctx context.Context, b *addition) (bool, error) {
+func (t *session) isBuried(ctx context.Context, b *addition) (bool, error) {
 	found, err := sqlstore.Query[sqlstore.TombCols](ctx, t, sqlTomb, string(b.ID))
 	if err != nil {
 		return false, err

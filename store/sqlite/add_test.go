@@ -20,7 +20,7 @@ func TestAddOfMany(t *testing.T) {
 	tier.Plain(t)
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		s, clk, _ := fresh(t)
+		s, clk, _ := newTestStore(t)
 		if seed%3 == 0 {
 			clk.freeze()
 		}
@@ -84,7 +84,7 @@ func TestAddOfMany(t *testing.T) {
 // whose number would be assigned again, after somebody has reset the database's counter, and not
 // one of the same lane.
 func TestAddTogetherGoesBack(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	ctx := t.Context()
 	var first, second []batch.Batch
 	for i := range 2 * maxAddedTogether {

@@ -16,14 +16,14 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// arrivals is a ledger that records what is submitted.
-type arrivals struct {
+// submissions is a ledger that records what is submitted.
+type submissions struct {
 	*ledgermem.Ledger
 	mu   sync.Mutex
 	sent map[batch.ServiceID][]batch.ID
 }
 
-func (a *arrivals) Submit(ctx context.Context, at batch.Attempt) error {
+func (a *submissions) Submit(ctx context.Context, at batch.Attempt) error {
 	a.mu.Lock()
 	a.sent[at.Service] = append(a.sent[at.Service], at.ID)
 	a.mu.Unlock()
@@ -34,8 +34,8 @@ func (a *arrivals) Submit(ctx context.Context, at batch.Attempt) error {
 // Each batch is sent once, and each lane is sent in the order in which its batches were added.
 func TestFourProcessesAdd(t *testing.T) {
 	const adders, lanes, lines, together = 4, 5, 20, 4
-	s, _, path := fresh(t)
-	ledger := &arrivals{Ledger: ledgermem.New(nil), sent: map[batch.ServiceID][]batch.ID{}}
+	s, _, path := newTestStore(t)
+	ledger := &submissions{Ledger: ledgermem.New(nil), sent: map[batch.ServiceID][]batch.ID{}}
 	finals := make(chan batch.State, adders*lines*together)
 	r, err := dltbatch.New(s, ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		if e.Kind == batch.EventFinal {
@@ -52,7 +52,7 @@ func TestFourProcessesAdd(t *testing.T) {
 	}()
 
 	want := map[batch.ServiceID][]batch.ID{}
-	var tells [adders][]string
+	var commandLines [adders][]string
 	for i := range lines {
 		for p := range adders {
 			lane := batch.ServiceID(fmt.Sprintf("process%d-lane%d", p, i%lanes))
@@ -62,15 +62,15 @@ func TestFourProcessesAdd(t *testing.T) {
 				want[lane] = append(want[lane], id)
 				line += " " + string(id)
 			}
-			tells[p] = append(tells[p], line)
+			commandLines[p] = append(commandLines[p], line)
 		}
 	}
 	var g errgroup.Group
 	for p := range adders {
-		o := startOther(t, path)
+		o := startOtherProcess(t, path)
 		g.Go(func() error {
-			for _, line := range tells[p] {
-				if err := o.tell(line); err != nil {
+			for _, line := range commandLines[p] {
+				if err := o.run(line); err != nil {
 					return err
 				}
 			}

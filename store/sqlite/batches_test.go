@@ -8,7 +8,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func serial(l batch.Lane) []batch.Run {
+func chooseSerially(l batch.Lane) []batch.Run {
 	if len(l.Batches) == 0 || !l.Batches[0].Ready {
 		return nil
 	}
@@ -22,9 +22,9 @@ func newBatch(service string, n int) batch.Batch {
 	}
 }
 
-var forever = store.Resend{HarmlessFor: 1<<63 - 1}
+var resendForEver = store.Resend{HarmlessFor: 1<<63 - 1}
 
-func query(lanes ...batch.ServiceID) store.ClaimQuery {
+func claimQuery(lanes ...batch.ServiceID) store.ClaimQuery {
 	return store.ClaimQuery{Lanes: lanes, Limit: 100, Window: 4, TTL: time.Minute,
-		Resend: func(batch.ServiceID) store.Resend { return forever }}
+		Resend: func(batch.ServiceID) store.Resend { return resendForEver }}
 }

@@ -66,16 +66,16 @@ func (s *Store) fill(b *testing.B, n int, final bool) {
 // accepted and then as committed.
 func BenchmarkRound(b *testing.B) {
 	for _, c := range []struct {
-		name          string
-		waiting, over int
+		name              string
+		waiting, finished int
 	}{
 		{"waiting=10000", 10_000, 0}, {"waiting=1000000", 1_000_000, 0}, {"finished=1000000", 0, 1_000_000},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := benchStore(b)
 			s.fill(b, c.waiting, false)
-			s.fill(b, c.over, true)
-			if c.over > 0 { // added after the history, as many as in the first case
+			s.fill(b, c.finished, true)
+			if c.finished > 0 { // added after the history, as many as in the first case
 				for g := range 20 {
 					s.benchAdd(b, 2_000_000+g*benchGroup)
 				}
@@ -120,9 +120,9 @@ func (s *Store) benchRound(b *testing.B, round int, parts map[string]time.Durati
 	var outcomes []store.Outcome
 	var refs []store.Ref
 	part("claim", func() {
-		q := query(lanes...)
+		q := claimQuery(lanes...)
 		q.Limit, q.Window = benchGroup, 1
-		got, err := s.Claim(ctx, q, serial)
+		got, err := s.Claim(ctx, q, chooseSerially)
 		require.NoError(b, err)
 		for _, r := range got.Runs {
 			for _, c := range r.Batches {

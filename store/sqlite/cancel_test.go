@@ -16,7 +16,7 @@ import (
 
 // A cancelled call does nothing, and leaves no transaction open.
 func TestCancelled(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, call := range callsWith(ctx, s) {
@@ -33,7 +33,7 @@ func TestCancelled(t *testing.T) {
 
 // A long Add stops between two batches when its context ends, and then no batch is stored.
 func TestCancelledInTheMiddle(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	in, err := sqlstore.Prepare([]batch.Batch{newBatch("a", 1), newBatch("a", 2), newBatch("a", 3)})
 	require.NoError(t, err)
 	asked := 0
@@ -56,7 +56,7 @@ func TestCancelledInTheMiddle(t *testing.T) {
 // While another process writes, a call returns when its context ends, although SQLite goes on
 // waiting. The connection that waits is returned to the pool afterwards.
 func TestCancelledWhileAnotherProcessWrites(t *testing.T) {
-	s, _, path := fresh(t) // waits up to 20 s for a writer
+	s, _, path := newTestStore(t) // waits up to 20 s for a writer
 	other, err := sqliteopen.Open(path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close()) }()
@@ -77,13 +77,13 @@ func TestCancelledWhileAnotherProcessWrites(t *testing.T) {
 
 // A call that is cancelled before its commit is undone.
 func TestCancelledBeforeTheCommit(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := s.Claim(ctx, query("a"), func(l batch.Lane) []batch.Run {
+	_, err := s.Claim(ctx, claimQuery("a"), func(l batch.Lane) []batch.Run {
 		cancel()
-		return serial(l)
+		return chooseSerially(l)
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	rec, err := s.Get(t.Context(), newBatch("a", 1).Key())

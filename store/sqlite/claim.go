@@ -79,17 +79,17 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 
 // claimChange is how a claim changes a row: see sqlClaim.
 type claimChange struct {
-	wasVersion, state, version, attempt, spent, claimExpires, nextCheck    int64
-	doubtAttempt, doubtSince, resendUntil, resends, due, claimTTL, movedAt int64
-	claimedBy                                                              string
+	wasVersion, state, version, attempt, spent, claimExpires, nextCheck      int64
+	doubtAttempt, doubtSince, resendUntil, resends, dueAt, claimTTL, movedAt int64
+	claimedBy                                                                string
 }
 
-func claimOf(was int64, r *store.Row) claimChange {
+func claimChangeOf(was int64, r *store.Row) claimChange {
 	return claimChange{
 		wasVersion: was, state: int64(r.State), version: r.Version, attempt: int64(r.Attempt), spent: int64(r.Spent),
 		claimExpires: sqlstore.ToMicro(r.ClaimExpires), nextCheck: sqlstore.ToMicro(r.NextCheck), doubtAttempt: int64(r.DoubtAttempt),
 		doubtSince: sqlstore.ToMicro(r.DoubtSince), resendUntil: sqlstore.ToMicro(r.ResendUntil), resends: int64(r.Resends),
-		due: sqlstore.DueAt(*r), claimTTL: r.ClaimTTL.Microseconds(), movedAt: sqlstore.ToMicro(r.MovedAt), claimedBy: r.ClaimedBy,
+		dueAt: sqlstore.DueAt(*r), claimTTL: r.ClaimTTL.Microseconds(), movedAt: sqlstore.ToMicro(r.MovedAt), claimedBy: r.ClaimedBy,
 	}
 }
 
@@ -112,7 +112,7 @@ func (t *session) saveLane(ctx context.Context, rows []*claimable, lane []store.
 				payloads[c.Seq] = payload
 			}
 			if claimsOnly(&c.Now, &r.Row) {
-				claims.add(claimOf(c.Now.Version, &r.Row), c.Seq, 0)
+				claims.add(claimChangeOf(c.Now.Version, &r.Row), c.Seq, 0)
 				continue
 			}
 		}
@@ -148,7 +148,7 @@ func (t *session) saveClaims(ctx context.Context, claims changeGroups[claimChang
 
 func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statement string, seqs any) error {
 	n, err := t.Exec(ctx, statement, c.state, c.version, c.attempt, c.spent, c.claimExpires, c.nextCheck, c.doubtAttempt, c.doubtSince,
-		c.resendUntil, c.resends, dueArg(c.due), c.claimedBy, c.claimTTL, c.movedAt, seqs, c.wasVersion)
+		c.resendUntil, c.resends, dueArg(c.dueAt), c.claimedBy, c.claimTTL, c.movedAt, seqs, c.wasVersion)
 	if err == nil && int(n) != rows {
 		err = fmt.Errorf("%d rows claimed, want %d", n, rows)
 	}
@@ -159,8 +159,8 @@ func (t *session) saveClaim(ctx context.Context, c claimChange, rows int, statem
 // to Payloads, because other callers wait to write.
 const maxClaimedBytes = 1 << 20
 
-// errEnough ends the reading of rows when no more are needed.
-var errEnough = errors.New("enough")
+// errEnoughBytes ends the reading of rows when no more are needed.
+var errEnoughBytes = errors.New("enough")
 
 // claimedPayloads reads the payloads of the claimed batches that are not known from an Add, up to
 // about maxClaimedBytes. It uses the connection that has just claimed these batches, since another
@@ -185,11 +185,11 @@ func (t *session) claimedPayloads(ctx context.Context, claimed *store.Claimed) e
 	err := sqlstore.Each(ctx, t, func(p *payload) error {
 		claimed.Payloads[p.Seq] = p.Bytes
 		if size += len(p.Bytes); size >= maxClaimedBytes {
-			return errEnough
+			return errEnoughBytes
 		}
 		return nil
 	}, sqlClaimedPayloads, jsonText(seqs))
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errEnoughBytes) {
 		return fmt.Errorf("load payloads: %w", err)
 	}
 	return nil

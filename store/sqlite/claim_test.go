@@ -20,12 +20,12 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 	for _, c := range []struct{ n, size, brought int }{
 		{100, 10, 100}, {52, maxClaimedBytes/50 + 1, 50}, {4, maxClaimedBytes / 2, 2}, {4, 8 * maxClaimedBytes, 1},
 	} {
-		adder, clk, path := fresh(t)
-		s := reopen(t, path, clk) // a second process, which has not added the batches
+		adder, clk, path := newTestStore(t)
+		s := openStoreAgain(t, path, clk) // a second process, which has not added the batches
 		ctx := t.Context()
 		want := map[batch.Key][]byte{}
 		var in []batch.Batch
-		q := query()
+		q := claimQuery()
 		for i := range c.n {
 			b := newBatch(fmt.Sprint("lane", i), i)
 			b.Payload = bytes.Repeat([]byte{byte(i)}, c.size)
@@ -34,7 +34,7 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 		}
 		require.NoError(t, adder.Add(ctx, in...))
 		q.Limit = len(in)
-		got, err := s.Claim(ctx, q, serial)
+		got, err := s.Claim(ctx, q, chooseSerially)
 		require.NoError(t, err)
 		var left []store.Ref
 		for _, r := range got.Runs {
@@ -57,10 +57,10 @@ func TestClaimBringsSomeBytes(t *testing.T) {
 // A claim that cannot write all rows that it has chosen claims nothing.
 func TestAClaimWritesAllOrNothing(t *testing.T) {
 	for _, n := range []int{manyRows - 1, manyRows} {
-		s, _, _ := fresh(t)
+		s, _, _ := newTestStore(t)
 		ctx := t.Context()
 		var in []batch.Batch
-		q := query()
+		q := claimQuery()
 		for i := range n {
 			in = append(in, newBatch(fmt.Sprint("lane", i), i))
 			q.Lanes = append(q.Lanes, in[i].Service)
@@ -68,23 +68,23 @@ func TestAClaimWritesAllOrNothing(t *testing.T) {
 		require.NoError(t, s.Add(ctx, in...))
 		_, err := s.db.Exec(`CREATE TRIGGER stays BEFORE UPDATE ON dltbatch_open_batches WHEN new.seq = 3 BEGIN SELECT RAISE (IGNORE); END`)
 		require.NoError(t, err)
-		_, err = s.Claim(ctx, q, serial)
+		_, err = s.Claim(ctx, q, chooseSerially)
 		require.ErrorContains(t, err, "rows claimed, want")
 		var claimed int
 		require.NoError(t, s.db.QueryRow(`SELECT count(*) FROM dltbatch_open_batches WHERE attempt > 0`).Scan(&claimed))
 		require.Zero(t, claimed)
 		_, err = s.db.Exec(`DROP TRIGGER stays`)
 		require.NoError(t, err)
-		got, err := s.Claim(ctx, q, serial)
+		got, err := s.Claim(ctx, q, chooseSerially)
 		require.NoError(t, err)
 		require.Len(t, got.Runs, n)
 		for _, r := range got.Runs {
-			require.Equal(t, want(in, r.Batches[0].Key), string(got.Payloads[r.Batches[0].Row]))
+			require.Equal(t, payloadOf(in, r.Batches[0].Key), string(got.Payloads[r.Batches[0].Row]))
 		}
 	}
 }
 
-func want(in []batch.Batch, key batch.Key) string {
+func payloadOf(in []batch.Batch, key batch.Key) string {
 	for _, b := range in {
 		if b.Key() == key {
 			return string(b.Payload)

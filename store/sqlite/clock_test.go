@@ -39,7 +39,7 @@ type clockDriver struct {
 	clocks map[string]*clock
 }
 
-var drivers = func() *clockDriver {
+var clockDrivers = func() *clockDriver {
 	d := &clockDriver{clocks: map[string]*clock{}}
 	sql.Register("sqlite3_clock", &sqlite3.SQLiteDriver{ConnectHook: func(c *sqlite3.SQLiteConn) error {
 		d.mu.Lock()
@@ -60,39 +60,39 @@ const testSettings = "_journal_mode=WAL&_busy_timeout=20000&_synchronous=NORMAL&
 // openClock opens a database file with the clock c.
 func openClock(t testing.TB, path string, c *clock) *sql.DB {
 	t.Helper()
-	return mattn.open(t, path, c)
+	return mattnDriver.open(t, path, c)
 }
 
-// fresh returns a migrated store on a new file.
-func fresh(t testing.TB) (*Store, *clock, string) {
+// newTestStore returns a migrated store on a new file.
+func newTestStore(t testing.TB) (*Store, *clock, string) {
 	t.Helper()
-	return mattn.fresh(t)
+	return mattnDriver.fresh(t)
 }
 
-// reopen returns a store on an existing file.
-func reopen(t testing.TB, path string, c *clock) *Store {
+// openStoreAgain returns a store on an existing file.
+func openStoreAgain(t testing.TB, path string, c *clock) *Store {
 	t.Helper()
-	return mattn.reopen(t, path, c)
+	return mattnDriver.reopen(t, path, c)
 }
 
-// migrated returns the bytes of an empty database with all tables. Most of the time of the tests
+// migratedFile returns the bytes of an empty database with all tables. Most of the time of the tests
 // would be spent if each of them migrated.
-func migrated(t testing.TB) []byte {
+func migratedFile(t testing.TB) []byte {
 	t.Helper()
-	template.Do(func() {
+	migratedTemplate.Do(func() {
 		path := filepath.Join(t.TempDir(), "template.db")
 		db := openClock(t, path, &clock{})
 		s, err := New(db, &Options{AllowNormal: true})
 		require.NoError(t, err)
 		require.NoError(t, s.Migrate(t.Context()))
 		require.NoError(t, db.Close()) // this copies the write-ahead log into the file
-		template.bytes, err = os.ReadFile(path)
+		migratedTemplate.bytes, err = os.ReadFile(path)
 		require.NoError(t, err)
 	})
-	return template.bytes
+	return migratedTemplate.bytes
 }
 
-var template struct {
+var migratedTemplate struct {
 	sync.Once
 	bytes []byte
 }

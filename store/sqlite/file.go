@@ -28,15 +28,15 @@ func (e *FileError) Error() string {
 
 // These texts say what is at the path of a file.
 const (
-	nowMissing = "no file is there"
-	nowAnother = "another file is there"
+	fileIsMissing = "no file is there"
+	fileIsAnother = "another file is there"
 )
 
-// files remembers which files the store has open.
-type files struct {
-	main string      // the path of the database, as SQLite gives it; "" for a database in memory
-	path string      // the same path; also "" if there is no such file
-	info fs.FileInfo // describes the database's file
+// databaseFiles remembers which files the store has open.
+type databaseFiles struct {
+	sqlitePath string      // the path of the database, as SQLite gives it; "" for a database in memory
+	path       string      // the same path; also "" if there is no such file
+	info       fs.FileInfo // describes the database's file
 
 	mu sync.Mutex
 	// logs are the logs that connections have open, by the connections of the driver. Only the
@@ -48,8 +48,8 @@ type files struct {
 // maxLogs bounds how many connections logs remembers. Most of the earlier ones are closed by then.
 const maxLogs = 64
 
-func openFiles(path string) (*files, error) {
-	f := &files{main: path, path: path, logs: map[any]fs.FileInfo{}}
+func openFiles(path string) (*databaseFiles, error) {
+	f := &databaseFiles{sqlitePath: path, path: path, logs: map[any]fs.FileInfo{}}
 	if path == "" {
 		return f, nil
 	}
@@ -63,7 +63,7 @@ func openFiles(path string) (*files, error) {
 
 // checkSame returns a [*FileError] if the file at the path is not the open file. It takes about a
 // microsecond.
-func (f *files) checkSame() error {
+func (f *databaseFiles) checkSame() error {
 	if f.path == "" {
 		return nil
 	}
@@ -75,22 +75,22 @@ func checkSameFile(path string, open fs.FileInfo) error {
 	now, err := os.Stat(path) //nolint:gosec // SQLite itself opened this path
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &FileError{Path: path, Now: nowMissing}
+		return &FileError{Path: path, Now: fileIsMissing}
 	case err != nil:
 		return err
 	case !os.SameFile(now, open):
-		return &FileError{Path: path, Now: nowAnother}
+		return &FileError{Path: path, Now: fileIsAnother}
 	}
 	return nil
 }
 
-// log returns the path of the database's write-ahead log.
-func (f *files) log() string { return f.path + "-wal" }
+// logPath returns the path of the database's write-ahead log.
+func (f *databaseFiles) logPath() string { return f.path + "-wal" }
 
 // checkSameOn is checkSame for a connection in a transaction. The log must also be the log of the
 // connection's first transaction. A new connection must have opened the file at the path of the
 // other connections.
-func (f *files) checkSameOn(ctx context.Context, conn *sql.Conn) error {
+func (f *databaseFiles) checkSameOn(ctx context.Context, conn *sql.Conn) error {
 	if f.path == "" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (f *files) checkSameOn(ctx context.Context, conn *sql.Conn) error {
 	open, known := f.logs[key]
 	f.mu.Unlock()
 	if known {
-		return checkSameFile(f.log(), open)
+		return checkSameFile(f.logPath(), open)
 	}
 	path, err := mainPath(ctx, conn)
 	if err != nil {
@@ -120,9 +120,9 @@ func (f *files) checkSameOn(ctx context.Context, conn *sql.Conn) error {
 	if path != f.path {
 		return &FileError{Path: f.path, Now: "a new connection has opened " + path}
 	}
-	open, err = os.Stat(f.log()) //nolint:gosec // beside the path that SQLite itself opened
+	open, err = os.Stat(f.logPath()) //nolint:gosec // beside the path that SQLite itself opened
 	if errors.Is(err, fs.ErrNotExist) {
-		return &FileError{Path: f.log(), Now: nowMissing}
+		return &FileError{Path: f.logPath(), Now: fileIsMissing}
 	}
 	if err != nil {
 		return err

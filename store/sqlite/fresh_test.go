@@ -20,7 +20,7 @@ import (
 func claimAll(t testing.TB, s *Store, lanes ...batch.ServiceID) (claims []store.Claim, payloads map[batch.ID]string) {
 	t.Helper()
 	payloads = map[batch.ID]string{}
-	q := query(lanes...)
+	q := claimQuery(lanes...)
 	q.Window = 100
 	got, err := s.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
 		run := make(batch.Run, len(l.Batches))
@@ -42,7 +42,7 @@ func claimAll(t testing.TB, s *Store, lanes ...batch.ServiceID) (claims []store.
 // A claim does not read from the database what the same process has just added. The store keeps
 // its own copy of the bytes, since the caller of Add may change them.
 func TestClaimFromMemory(t *testing.T) {
-	s, clk, path := fresh(t)
+	s, clk, path := newTestStore(t)
 	a, b := newBatch("a", 1), newBatch("b", 2)
 	require.NoError(t, s.Add(t.Context(), a))
 	require.NoError(t, s.Add(t.Context(), b))
@@ -51,7 +51,7 @@ func TestClaimFromMemory(t *testing.T) {
 	clear(a.Payload)
 	_, payloads := claimAll(t, s, "a")
 	assert.Equal(t, map[batch.ID]string{a.ID: "payload 1"}, payloads)
-	_, payloads = claimAll(t, reopen(t, path, clk), "b")
+	_, payloads = claimAll(t, openStoreAgain(t, path, clk), "b")
 	assert.Equal(t, map[batch.ID]string{b.ID: "read"}, payloads, "another process has to read")
 }
 
@@ -87,7 +87,7 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other, clk, path := fresh(t)
+			other, clk, path := newTestStore(t)
 			f := flaky.New(1, 1<<30)
 			db, err := f.Open("sqlite3_clock", "file:"+path+"?"+testSettings)
 			require.NoError(t, err)
@@ -117,9 +117,9 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 	tier.Plain(t)
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		s, clk, path := fresh(t)
+		s, clk, path := newTestStore(t)
 		s.fresh = sqlstore.NewFresh([]int{0, 2_000, sqlstore.FreshBytes}[seed%3])
-		stores := []*Store{s, reopen(t, path, clk)}
+		stores := []*Store{s, openStoreAgain(t, path, clk)}
 		ctx := t.Context()
 		added := map[batch.ID]batch.Batch{}
 		var ids []batch.ID
@@ -190,13 +190,13 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 					require.NoError(t, err)
 				}
 			case 7:
-				q := query("lane0", "lane1", "lane2")
+				q := claimQuery("lane0", "lane1", "lane2")
 				got, err := s.Claim(ctx, q, func(l batch.Lane) []batch.Run {
 					for _, b := range l.Batches {
 						require.Equal(t, added[b.ID].Footprint, b.Footprint)
 						require.Equal(t, added[b.ID].Service, l.Service)
 					}
-					return serial(l)
+					return chooseSerially(l)
 				})
 				require.NoError(t, err)
 				var outcomes []store.Outcome

@@ -65,7 +65,7 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 	defer w.close()
 	defer context.AfterFunc(ctx, w.close)() // this ends a wait
 	defer s.listeners.add(l)()
-	h := &hearCall{s: s, w: w, l: l}
+	h := &hearCall{store: s, watch: w, listener: l}
 	if err := h.run(ctx); ctx.Err() == nil {
 		return wrap(op, err)
 	}
@@ -75,13 +75,13 @@ func (s *Store) Hear(ctx context.Context, l store.Listener) error {
 // observation is what a [watch] saw of the database's files. written is true if a commit may have
 // been written. touched is true if only the times of a file were set, as the watch's own test
 // does.
-type observation struct{ written, touched bool }
+type observation struct{ isWritten, isTouched bool }
 
 // hearCall is one call of Hear.
 type hearCall struct {
-	s *Store
-	w *watch
-	l store.Listener
+	store    *Store
+	watch    *watch
+	listener store.Listener
 
 	marks [topicCount]readMark
 }
@@ -102,9 +102,9 @@ func (h *hearCall) listen(ctx context.Context) error {
 	for next := time.Now(); ; {
 		if !time.Now().Before(next) {
 			if touched {
-				return fmt.Errorf("inotify does not show writes to %s", h.s.files.log())
+				return fmt.Errorf("inotify does not show writes to %s", h.store.files.logPath())
 			}
-			if err := h.w.touch(); err != nil {
+			if err := h.watch.touch(); err != nil {
 				return err
 			}
 			touched, next = true, time.Now().Add(hearTestTimeLimit)
@@ -120,12 +120,12 @@ func (h *hearCall) listen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if saw.written {
+		if saw.isWritten {
 			looks.noteWrite(time.Now())
 		}
 		if touched && saw != (observation{}) { // an event of any kind shows that events arrive
 			touched, next = false, time.Now().Add(hearTestInterval)
-			h.l.Live(hearWay)
+			h.listener.Live(hearWay)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (h *hearCall) listen(ctx context.Context) error {
 func (h *hearCall) wait(ctx context.Context, until time.Time) (observation, error) {
 	d := time.Until(until)
 	if d <= 0 || d > busyPause {
-		return h.w.wait(d)
+		return h.watch.wait(d)
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -143,7 +143,7 @@ func (h *hearCall) wait(ctx context.Context, until time.Time) (observation, erro
 	case <-ctx.Done():
 		return observation{}, ctx.Err()
 	case <-t.C:
-		return h.w.wait(0)
+		return h.watch.wait(0)
 	}
 }
 
@@ -153,11 +153,11 @@ func (h *hearCall) readNews(ctx context.Context) error {
 	defer cancel()
 	var hint store.Hint
 	marks := h.marks
-	err := h.s.read(ctx, "read new rows", func(ctx context.Context, t *session) error {
+	err := h.store.read(ctx, "read new rows", func(ctx context.Context, t *session) error {
 		hint, marks = store.Hint{}, h.marks
 		free := context.WithoutCancel(ctx)
-		for i, topic := range h.s.topics() {
-			if h.l.Wants.Has(topic.Topics) {
+		for i, topic := range h.store.topics() {
+			if h.listener.Wants.Has(topic.Topics) {
 				if err := topic.readNews(free, t, &marks[i], &hint); err != nil {
 					return err
 				}
@@ -169,8 +169,8 @@ func (h *hearCall) readNews(ctx context.Context) error {
 		return err
 	}
 	h.marks = marks
-	if hint.For(h.l) {
-		h.l.Heard(hint)
+	if hint.For(h.listener) {
+		h.listener.Heard(hint)
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (p topic) readNews(ctx context.Context, t *session, last *readMark, h *stor
 
 // nameAdded names the lanes to which another store has added.
 func (s *Store) nameAdded(ctx context.Context, t *session, statement string, from, to readMark, h *store.Hint) (n int, err error) {
-	for _, gap := range s.own.gaps(from.Last+1, to.Last) {
+	for _, gap := range s.ownSpans.gaps(from.Last+1, to.Last) {
 		found, err := sqlstore.Query[laneCols](ctx, t, statement, gap.first, gap.last, int64(maxHintNames+1))
 		if err != nil {
 			return 0, err

@@ -22,24 +22,24 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// otherPath is the environment variable with the path of a database. If it is set, the test's
+// otherProcessPathEnv is the environment variable with the path of a database. If it is set, the test's
 // binary acts as another process on that database.
-const otherPath = "DLTBATCH_SQLITE_OTHER"
+const otherProcessPathEnv = "DLTBATCH_SQLITE_OTHER"
 
 // TestMain acts as the other process if the variable is set: it does what each line of its input
 // says.
 func TestMain(m *testing.M) {
-	path := os.Getenv(otherPath)
+	path := os.Getenv(otherProcessPathEnv)
 	if path == "" {
 		os.Exit(m.Run())
 	}
-	if err := serve(path); err != nil {
+	if err := runAsOtherProcess(path); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func serve(path string) error {
+func runAsOtherProcess(path string) error {
 	db, err := sqliteopen.Open(path)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func serve(path string) error {
 	}
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		if err := do(context.Background(), s, strings.Fields(in.Text())); err != nil {
+		if err := runCommand(context.Background(), s, strings.Fields(in.Text())); err != nil {
 			return fmt.Errorf("%s: %w", in.Text(), err)
 		}
 		fmt.Println("did " + in.Text())
@@ -58,8 +58,8 @@ func serve(path string) error {
 	return db.Close()
 }
 
-// do does what a line says. The line is a command, and then a lane, a batch or an order.
-func do(ctx context.Context, s *Store, words []string) error {
+// runCommand does what a line says. The line is a command, and then a lane, a batch or an order.
+func runCommand(ctx context.Context, s *Store, words []string) error {
 	by := batch.By{Actor: "somebody", Reason: "a test"}
 	one := func(lane batch.ServiceID, id string) batch.Batch {
 		return batch.Batch{Service: lane, ID: batch.ID(id), Payload: []byte("p")}
@@ -79,7 +79,7 @@ func do(ctx context.Context, s *Store, words []string) error {
 		}
 		return errors.Join(s.Tx(tx).Add(ctx, one(batch.ServiceID(words[1]), words[2])), tx.Commit())
 	case "reject":
-		got, err := s.Claim(ctx, query(batch.ServiceID(words[1])), serial)
+		got, err := s.Claim(ctx, claimQuery(batch.ServiceID(words[1])), chooseSerially)
 		if err != nil {
 			return err
 		}
@@ -106,96 +106,96 @@ func do(ctx context.Context, s *Store, words []string) error {
 	return fmt.Errorf("what is %q", words)
 }
 
-// other is another process.
-type other struct {
-	t    *testing.T
-	in   io.WriteCloser
-	out  *bufio.Scanner
-	wait func() error
+// otherProcess is another process.
+type otherProcess struct {
+	t           *testing.T
+	stdin       io.WriteCloser
+	stdout      *bufio.Scanner
+	waitForExit func() error
 }
 
-func startOther(t *testing.T, path string) *other {
+func startOtherProcess(t *testing.T, path string) *otherProcess {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), otherPath+"="+path), os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), otherProcessPathEnv+"="+path), os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	return &other{t, in, bufio.NewScanner(out), cmd.Wait}
+	return &otherProcess{t, in, bufio.NewScanner(out), cmd.Wait}
 }
 
-// does makes the process do something, and waits until it is done.
-func (o *other) does(line string) {
+// requireRun makes the process do something, and waits until it is done.
+func (o *otherProcess) requireRun(line string) {
 	o.t.Helper()
-	require.NoError(o.t, o.tell(line))
+	require.NoError(o.t, o.run(line))
 }
 
-// tell is does for use in any goroutine.
-func (o *other) tell(line string) error {
-	if _, err := fmt.Fprintln(o.in, line); err != nil {
+// run is does for use in any goroutine.
+func (o *otherProcess) run(line string) error {
+	if _, err := fmt.Fprintln(o.stdin, line); err != nil {
 		return err
 	}
-	for o.out.Scan() {
-		if o.out.Text() == "did "+line {
+	for o.stdout.Scan() {
+		if o.stdout.Text() == "did "+line {
 			return nil
 		}
 	}
 	return fmt.Errorf("the other process ended at %q", line)
 }
 
-func (o *other) end() {
+func (o *otherProcess) requireEnd() {
 	o.t.Helper()
 	require.NoError(o.t, o.close())
 }
 
 // close is end for use in any goroutine.
-func (o *other) close() error {
-	if err := o.in.Close(); err != nil {
+func (o *otherProcess) close() error {
+	if err := o.stdin.Close(); err != nil {
 		return err
 	}
-	for o.out.Scan() {
+	for o.stdout.Scan() {
 	}
-	return o.wait()
+	return o.waitForExit()
 }
 
-// ear is a call of Hear, with a listener for all topics.
-type ear struct {
-	t     *testing.T
-	heard chan store.Hint
-	ended chan error
+// testListener is a call of Hear, with a listener for all topics.
+type testListener struct {
+	t      *testing.T
+	hints  chan store.Hint
+	result chan error
 }
 
-// hear calls Hear, and returns when hints arrive.
-func hear(t *testing.T, s *Store) *ear {
+// startTestListener calls Hear, and returns when hints arrive.
+func startTestListener(t *testing.T, s *Store) *testListener {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	e := &ear{t, make(chan store.Hint, 1000), make(chan error, 1)}
+	e := &testListener{t, make(chan store.Hint, 1000), make(chan error, 1)}
 	live, gone := make(chan struct{}, 100), make(chan struct{})
 	go func() {
 		defer close(gone)
-		e.ended <- s.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func(string) { live <- struct{}{} }})
+		e.result <- s.Hear(ctx, store.Listener{ID: "me", Wants: store.AllTopics, Heard: func(h store.Hint) { e.hints <- h }, Live: func(string) { live <- struct{}{} }})
 	}()
 	t.Cleanup(func() { stop(); <-gone })
 	select {
 	case <-live:
-	case err := <-e.ended:
+	case err := <-e.result:
 		require.Fail(t, "Hear ended", "%v", err)
 	}
 	return e
 }
 
-// until returns all hints up to the first for which fits is true.
-func (e *ear) until(what string, fits func(store.Hint) bool) (all []store.Hint) {
+// hintsUntil returns all hints up to the first for which fits is true.
+func (e *testListener) hintsUntil(what string, fits func(store.Hint) bool) (all []store.Hint) {
 	e.t.Helper()
 	for limit := time.After(time.Minute); ; {
 		select {
-		case h := <-e.heard:
+		case h := <-e.hints:
 			if all = append(all, h); fits(h) {
 				return all
 			}
-		case err := <-e.ended:
+		case err := <-e.result:
 			require.Fail(e.t, "Hear ended", "%v", err)
 		case <-limit:
 			require.Fail(e.t, "not heard: "+what)
@@ -203,78 +203,78 @@ func (e *ear) until(what string, fits func(store.Hint) bool) (all []store.Hint) 
 	}
 }
 
-func lane(s batch.ServiceID) func(store.Hint) bool {
+func isAboutLane(s batch.ServiceID) func(store.Hint) bool {
 	return func(h store.Hint) bool { return slices.Contains(h.Lanes, s) }
 }
 
 // A process gets a hint about everything that another process does and that is new to it. The
 // commits of the other process suffice for that.
 func TestHearAnotherProcess(t *testing.T) {
-	s, _, path := fresh(t)
-	e, o := hear(t, s), startOther(t, path)
+	s, _, path := newTestStore(t)
+	e, o := startTestListener(t, s), startOtherProcess(t, path)
 	for _, c := range []struct {
 		line string
 		fits func(store.Hint) bool
 	}{
-		{"add lane1 a", lane("lane1")},
-		{"add lane1 b", lane("lane1")},
-		{"addtx lane2 c", lane("lane2")},
+		{"add lane1 a", isAboutLane("lane1")},
+		{"add lane1 b", isAboutLane("lane1")},
+		{"addtx lane2 c", isAboutLane("lane2")},
 		{"reject lane1", func(h store.Hint) bool { return slices.Contains(h.Finals, store.KeyHash("lane1", "a")) }},
-		{"requeue lane1 a", lane("lane1")},
+		{"requeue lane1 a", isAboutLane("lane1")},
 		{"pause", func(h store.Hint) bool { return h.WholeTopics.Has(store.TopicLanes) }},
 		{"order party d", func(h store.Hint) bool { return h.WholeTopics.Has(store.TopicOrders) }},
 		{"truncate", nil},
-		{"add lane3 e", lane("lane3")}, // in a log that SQLite began anew
+		{"add lane3 e", isAboutLane("lane3")}, // in a log that SQLite began anew
 	} {
-		o.does(c.line)
+		o.requireRun(c.line)
 		if c.fits != nil {
-			e.until(c.line, c.fits)
+			e.hintsUntil(c.line, c.fits)
 		}
 	}
-	o.end()
+	o.requireEnd()
 }
 
 // A store does not name a lane to which only it has added, because the caller of its Add has named
 // the lane.
 func TestHearNothingOfOwnAdds(t *testing.T) {
-	s, _, path := fresh(t)
-	e, o := hear(t, s), startOther(t, path)
+	s, _, path := newTestStore(t)
+	e, o := startTestListener(t, s), startOtherProcess(t, path)
 	require.NoError(t, s.Add(t.Context(), newBatch("own", 1), newBatch("own", 2)))
-	o.does("add theirs a")
+	o.requireRun("add theirs a")
 	require.NoError(t, s.Add(t.Context(), newBatch("own", 3)))
-	o.does("add last b")
+	o.requireRun("add last b")
 	var lanes []batch.ServiceID
-	for _, h := range e.until("last", lane("last")) {
+	for _, h := range e.hintsUntil("last", isAboutLane("last")) {
 		lanes = append(lanes, h.Lanes...)
 	}
 	assert.Contains(t, lanes, batch.ServiceID("theirs"))
 	assert.NotContains(t, lanes, batch.ServiceID("own"))
-	assert.Equal(t, []numberSpan{{3, 3}, {5, 5}}, s.own.gaps(1, 5))
-	o.end()
+	assert.Equal(t, []numberSpan{{3, 3}, {5, 5}}, s.ownSpans.gaps(1, 5))
+	o.requireEnd()
 }
 
 // The last connection that is closed removes the log. The next connection makes another log, and
 // Hear notices writes to it.
 func TestHearThroughALogThatIsMadeAnew(t *testing.T) {
-	s, _, path := fresh(t)
+	s, _, path := newTestStore(t)
 	s.db.SetMaxIdleConns(-1) // the pool keeps no idle connection
-	e := hear(t, s)
+	e := startTestListener(t, s)
 	for i := range 3 {
-		o := startOther(t, path)
+		o := startOtherProcess(t, path)
 		line := fmt.Sprintf("add lane%d batch%d", i, i)
-		o.does(line)
-		o.end()
-		e.until(line, lane(batch.ServiceID(fmt.Sprint("lane", i))))
+		o.requireRun(line)
+		o.requireEnd()
+		e.hintsUntil(line, isAboutLane(batch.ServiceID(fmt.Sprint("lane", i))))
 	}
 }
 
 // Hear returns when the file was replaced, since nothing in the new file concerns this store.
 func TestHearEndsWithItsFile(t *testing.T) {
-	s, _, path := fresh(t)
-	e := hear(t, s)
+	s, _, path := newTestStore(t)
+	e := startTestListener(t, s)
 	require.NoError(t, os.Rename(path, path+".old"))
 	select {
-	case err := <-e.ended:
+	case err := <-e.result:
 		var gone *FileError
 		require.ErrorAs(t, err, &gone)
 	case <-time.After(time.Minute):

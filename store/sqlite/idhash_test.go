@@ -14,7 +14,7 @@ import (
 // Two ids with the same hash are two ids: the second is refused with an error, and never taken for
 // the first, even if both batches have the same payload.
 func TestTwoIDsOfOneHash(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	ctx := t.Context()
 	first, second := newBatch("a", 1), newBatch("a", 2)
 	second.Payload = first.Payload
@@ -65,7 +65,7 @@ func TestTwoIDsOfOneHash(t *testing.T) {
 
 // The database itself stores an id only once, even if other code writes to it.
 func TestIDIsHeldOnce(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	b := newBatch("a", 1)
 	require.NoError(t, s.Add(t.Context(), b))
 	_, err := s.db.Exec(`INSERT INTO dltbatch_batches SELECT seq + 1, id_hash, header_signature, 'b', created_at, data_change_id,
@@ -76,7 +76,7 @@ func TestIDIsHeldOnce(t *testing.T) {
 // A copy of the data may lack SQLite's own table of assigned numbers. Add then does not assign the
 // number of a stored batch.
 func TestAddWithATakenNumber(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	first, second := newBatch("a", 1), newBatch("a", 2)
 	require.NoError(t, s.Add(t.Context(), first))
 	_, err := s.db.Exec(`DELETE FROM sqlite_sequence`)

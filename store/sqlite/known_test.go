@@ -17,10 +17,10 @@ import (
 func TestKnownRowLeasedAgain(t *testing.T) {
 	for _, finding := range []store.Finding{store.IsValid, store.IsCommitted} {
 		t.Run(finding.String(), func(t *testing.T) {
-			s, _, _ := fresh(t)
+			s, _, _ := newTestStore(t)
 			ctx := t.Context()
 			require.NoError(t, s.Add(ctx, newBatch("a", 1)))
-			got, err := s.Claim(ctx, query("a"), serial)
+			got, err := s.Claim(ctx, claimQuery("a"), chooseSerially)
 			require.NoError(t, err)
 			c := got.Runs[0].Batches[0]
 			applied, err := s.Record(ctx, []store.Outcome{{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Accepted}})
@@ -53,8 +53,8 @@ func TestKnownRowLeasedAgain(t *testing.T) {
 	}
 }
 
-// claimed adds and claims a batch in each of n lanes, and returns an outcome for each.
-func claimed(t *testing.T, s *Store, n int, o store.Outcome) (outcomes []store.Outcome) {
+// claimedOutcomes adds and claims a batch in each of n lanes, and returns an outcome for each.
+func claimedOutcomes(t *testing.T, s *Store, n int, o store.Outcome) (outcomes []store.Outcome) {
 	var in []batch.Batch
 	var lanes []batch.ServiceID
 	for i := range n {
@@ -62,7 +62,7 @@ func claimed(t *testing.T, s *Store, n int, o store.Outcome) (outcomes []store.O
 		in = append(in, newBatch(string(lanes[i]), i))
 	}
 	require.NoError(t, s.Add(t.Context(), in...))
-	got, err := s.Claim(t.Context(), query(lanes...), serial)
+	got, err := s.Claim(t.Context(), claimQuery(lanes...), chooseSerially)
 	require.NoError(t, err)
 	require.Len(t, got.Runs, n)
 	for _, r := range got.Runs {
@@ -100,10 +100,10 @@ func TestManyKnownRowsOfWhichSomeHaveMovedOn(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, clk, path := fresh(t)
+			s, clk, path := newTestStore(t)
 			ctx := t.Context()
-			outcomes := claimed(t, s, n, store.Outcome{By: batch.BySubmitter, Finding: store.IsCommitted})
-			c.move(t, reopen(t, path, clk), outcomes)
+			outcomes := claimedOutcomes(t, s, n, store.Outcome{By: batch.BySubmitter, Finding: store.IsCommitted})
+			c.move(t, openStoreAgain(t, path, clk), outcomes)
 			applied, err := s.Record(ctx, outcomes)
 			require.NoError(t, err)
 			for i, a := range applied {
@@ -128,15 +128,15 @@ func TestManyKnownRowsAdvance(t *testing.T) {
 	const n, moved = 2 * manyRows, 3
 	for _, name := range []string{"none", "put back", "leased"} {
 		t.Run(name, func(t *testing.T) {
-			s, clk, path := fresh(t)
+			s, clk, path := newTestStore(t)
 			ctx := t.Context()
-			outcomes := claimed(t, s, n, store.Outcome{By: batch.BySubmitter, Finding: store.Accepted, Check: time.Hour})
+			outcomes := claimedOutcomes(t, s, n, store.Outcome{By: batch.BySubmitter, Finding: store.Accepted, Check: time.Hour})
 			var err error
 			switch name {
 			case "put back":
 				o := outcomes[moved]
 				o.Finding, o.Back = store.Unposted, batch.Queued
-				_, err = reopen(t, path, clk).Record(ctx, []store.Outcome{o})
+				_, err = openStoreAgain(t, path, clk).Record(ctx, []store.Outcome{o})
 			case "leased":
 				_, err = s.db.Exec(`UPDATE dltbatch_open_batches SET asked_at = 7 WHERE seq = ?`, outcomes[moved].Row)
 			}

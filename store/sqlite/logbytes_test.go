@@ -23,20 +23,20 @@ const (
 	heldPayload = 1500
 )
 
-// held is a store whose log cannot shrink, because a reader stays open. So the bytes that each
+// heldLog is a store whose log cannot shrink, because a reader stays open. So the bytes that each
 // call writes can be counted in the log. The store has a history, whose indexes have many pages.
-type held struct {
-	adds, takes *Store // as in two processes, neither has the other's pages in memory
-	path        string
-	n           int              // the number of batches so far
-	bytes       map[string]int64 // the bytes of each operation
-	reads       map[string][]int64
+type heldLog struct {
+	adder, claimer *Store // as in two processes, neither has the other's pages in memory
+	path           string
+	batchCount     int              // the number of batches so far
+	logBytes       map[string]int64 // the bytes of each operation
+	readBytes      map[string][]int64
 }
 
-func hold(t testing.TB, history int, o *sqliteopen.Options) *held {
+func newHeldLog(t testing.TB, history int, o *sqliteopen.Options) *heldLog {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "q.db")
-	adds, takes := onOne(t, path, o), onOne(t, path, o)
+	adds, takes := openWithOneConn(t, path, o), openWithOneConn(t, path, o)
 	require.NoError(t, adds.Migrate(t.Context()))
 	_, err := adds.db.Exec(fmt.Sprintf(`INSERT INTO dltbatch_batches (seq, id_hash, header_signature, service_id, created_at, data_change_id, signer_public_key,
 		trace, payload_hash, budget_attempts, budget_every_try) WITH RECURSIVE k (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM k WHERE i < %d)
@@ -48,12 +48,12 @@ func hold(t testing.TB, history int, o *sqliteopen.Options) *held {
 		PRAGMA wal_checkpoint(TRUNCATE)`)
 	require.NoError(t, err)
 	t.Cleanup(holdReader(t, path))
-	return &held{adds: adds, takes: takes, path: path, bytes: map[string]int64{}, reads: map[string][]int64{}}
+	return &heldLog{adder: adds, claimer: takes, path: path, logBytes: map[string]int64{}, readBytes: map[string][]int64{}}
 }
 
-// onOne returns a store with one connection. It does not wait for the disk, which is not measured
+// openWithOneConn returns a store with one connection. It does not wait for the disk, which is not measured
 // here.
-func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
+func openWithOneConn(t testing.TB, path string, o *sqliteopen.Options) *Store {
 	t.Helper()
 	db, err := sqliteopen.OpenWith(path, o)
 	require.NoError(t, err)
@@ -68,32 +68,32 @@ func onOne(t testing.TB, path string, o *sqliteopen.Options) *Store {
 
 // count adds up the bytes that a call wrote to the log, and the bytes that this process read
 // meanwhile.
-func (h *held) count(t testing.TB, op string, call func() error) {
+func (h *heldLog) count(t testing.TB, op string, call func() error) {
 	t.Helper()
 	size, read := logBytes(t, h.path), readBytes(t)
 	require.NoError(t, call())
-	h.reads[op] = append(h.reads[op], readBytes(t)-read)
-	h.bytes[op] += logBytes(t, h.path) - size
+	h.readBytes[op] = append(h.readBytes[op], readBytes(t)-read)
+	h.logBytes[op] += logBytes(t, h.path) - size
 }
 
-// round delivers a group of batches.
-func (h *held) round(t testing.TB) {
+// deliverGroup delivers a group of batches.
+func (h *heldLog) deliverGroup(t testing.TB) {
 	t.Helper()
 	ctx := t.Context()
 	in := make([]batch.Batch, heldGroup)
-	q := store.ClaimQuery{Limit: heldGroup, Window: 1, TTL: 1e9, Resend: query().Resend}
+	q := store.ClaimQuery{Limit: heldGroup, Window: 1, TTL: 1e9, Resend: claimQuery().Resend}
 	for i := range in {
-		n := h.n + i
+		n := h.batchCount + i
 		in[i] = batch.Batch{
 			ID: batch.ID(fmt.Sprintf("%0128x", 1_000_000+n)), Service: batch.ServiceID(fmt.Sprintf("lane%05d", n*7%heldLanes)),
 			Payload: []byte(strings.Repeat(strconv.Itoa(n%10), heldPayload)),
 		}
 		q.Lanes = append(q.Lanes, in[i].Service)
 	}
-	h.n += heldGroup
-	h.count(t, "add", func() error { return h.adds.Add(ctx, in...) })
+	h.batchCount += heldGroup
+	h.count(t, "add", func() error { return h.adder.Add(ctx, in...) })
 	var claimed store.Claimed
-	h.count(t, "claim", func() (err error) { claimed, err = h.takes.Claim(ctx, q, serial); return err })
+	h.count(t, "claim", func() (err error) { claimed, err = h.claimer.Claim(ctx, q, chooseSerially); return err })
 	var outcomes []store.Outcome
 	for _, r := range claimed.Runs {
 		c := r.Batches[0]
@@ -101,7 +101,7 @@ func (h *held) round(t testing.TB) {
 	}
 	require.Len(t, outcomes, heldGroup)
 	record := func() error {
-		applied, err := h.takes.Record(ctx, outcomes)
+		applied, err := h.claimer.Record(ctx, outcomes)
 		for i, a := range applied {
 			require.Equal(t, store.Written, a.Result)
 			outcomes[i].Version, outcomes[i].Was = a.Row.Version, &applied[i].Row
@@ -116,20 +116,20 @@ func (h *held) round(t testing.TB) {
 }
 
 // prune removes as many batches of the history as a round adds.
-func (h *held) prune(t testing.TB) {
+func (h *heldLog) prune(t testing.TB) {
 	t.Helper()
 	h.count(t, "prune", func() error {
-		p, err := h.takes.Prune(t.Context(), store.PruneQuery{OlderThan: 1e9, Limit: heldGroup, Tombstone: func(batch.ServiceID, string) bool { return false }})
+		p, err := h.claimer.Prune(t.Context(), store.PruneQuery{OlderThan: 1e9, Limit: heldGroup, Tombstone: func(batch.ServiceID, string) bool { return false }})
 		require.Equal(t, heldGroup, p.Batches)
 		return err
 	})
 }
 
 // perBatch returns the bytes of each operation for each batch, and the sum of all but retention.
-func (h *held) perBatch() (of map[string]int64, sum int64) {
+func (h *heldLog) perBatch() (of map[string]int64, sum int64) {
 	of = map[string]int64{}
-	for op, n := range h.bytes {
-		of[op] = n / int64(h.n)
+	for op, n := range h.logBytes {
+		of[op] = n / int64(h.batchCount)
 		if op != "prune" {
 			sum += of[op]
 		}
@@ -162,16 +162,16 @@ func fileBytes(t testing.TB) (read, written int64) {
 // statement changes to a file if one statement changes many: see maxAddedTogether.
 func TestAddWritesToTheLogOnly(t *testing.T) {
 	tier.Plain(t)
-	h := hold(t, 40_000, nil)
+	h := newHeldLog(t, 40_000, nil)
 	_, before := fileBytes(t)
 	log := logBytes(t, h.path)
 	for range 6 {
 		in := make([]batch.Batch, 500)
 		for i := range in {
-			h.n++
-			in[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%0128x", 1_000_000+h.n)), Service: batch.ServiceID(fmt.Sprintf("lane%05d", i*7%heldLanes)), Payload: make([]byte, heldPayload)}
+			h.batchCount++
+			in[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%0128x", 1_000_000+h.batchCount)), Service: batch.ServiceID(fmt.Sprintf("lane%05d", i*7%heldLanes)), Payload: make([]byte, heldPayload)}
 		}
-		require.NoError(t, h.adds.Add(t.Context(), in...))
+		require.NoError(t, h.adder.Add(t.Context(), in...))
 	}
 	_, after := fileBytes(t)
 	grown := logBytes(t, h.path) - log
@@ -190,15 +190,15 @@ func TestLogBytesWhileAReaderStays(t *testing.T) {
 		1024: {"add": 5400, "claim": 300, "accepted": 200, "committed": 530, "prune": 3000},
 	} {
 		t.Run(fmt.Sprint("pages of ", page), func(t *testing.T) {
-			h := hold(t, 40_000, &sqliteopen.Options{PageSize: page})
+			h := newHeldLog(t, 40_000, &sqliteopen.Options{PageSize: page})
 			for range rounds {
-				h.round(t)
+				h.deliverGroup(t)
 				h.prune(t)
 			}
 			t.Log(h.perBatch())
 			for op, n := range most {
-				assert.LessOrEqual(t, h.bytes[op]/int64(h.n), n, "bytes a batch that %s writes to the log", op)
-				early, late := total(h.reads[op][rounds/4:rounds/2]), total(h.reads[op][3*rounds/4:])
+				assert.LessOrEqual(t, h.logBytes[op]/int64(h.batchCount), n, "bytes a batch that %s writes to the log", op)
+				early, late := total(h.readBytes[op][rounds/4:rounds/2]), total(h.readBytes[op][3*rounds/4:])
 				assert.LessOrEqual(t, late, early+early/4, "bytes that %s reads, at first and at last", op)
 			}
 		})
@@ -217,9 +217,9 @@ func total(all []int64) (n int64) {
 func BenchmarkLogWhileAReaderStays(b *testing.B) {
 	for _, page := range []int{1024, 2048, 4096} {
 		b.Run(fmt.Sprint("pages of ", page), func(b *testing.B) {
-			h := hold(b, 300_000, &sqliteopen.Options{PageSize: page})
+			h := newHeldLog(b, 300_000, &sqliteopen.Options{PageSize: page})
 			for b.Loop() {
-				h.round(b)
+				h.deliverGroup(b)
 				h.prune(b)
 			}
 			of, sum := h.perBatch()

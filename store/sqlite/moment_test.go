@@ -15,27 +15,27 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-type pausing struct {
+type pausingTx struct {
 	sqlstore.Tx
-	n     *int
-	at    int
-	pause func()
+	queryCount  *int
+	pauseBefore int
+	pause       func()
 }
 
-func (p pausing) Query(ctx context.Context, st string, args ...any) (sqlstore.Rows, error) {
-	if *p.n++; *p.n == p.at {
+func (p pausingTx) Query(ctx context.Context, st string, args ...any) (sqlstore.Rows, error) {
+	if *p.queryCount++; *p.queryCount == p.pauseBefore {
 		p.pause()
 	}
 	return p.Tx.Query(ctx, st, args...)
 }
 
-// between returns a store on the same file that runs do before query number at of its first read.
-func between(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
+// storeWithPause returns a store on the same file that runs do before query number at of its first read.
+func storeWithPause(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
 	t.Helper()
 	d, n := s.driver(), 0
 	paused := func(read func(context.Context, string, func(context.Context, sqlstore.Tx) error) error) func(context.Context, string, func(context.Context, sqlstore.Tx) error) error {
 		return func(ctx context.Context, op string, f func(context.Context, sqlstore.Tx) error) error {
-			return read(ctx, op, func(ctx context.Context, tx sqlstore.Tx) error { return f(ctx, pausing{tx, &n, at, do}) })
+			return read(ctx, op, func(ctx context.Context, tx sqlstore.Tx) error { return f(ctx, pausingTx{tx, &n, at, do}) })
 		}
 	}
 	d.Read, d.Snapshot = paused(d.Read), paused(d.Snapshot)
@@ -45,11 +45,11 @@ func between(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
 // NextOrders reads all orders of a batch at one moment. A batch with orders of two groups would be
 // refused, and divided into parts with orders of both.
 func TestNextOrdersAreOfOneMoment(t *testing.T) {
-	s, clk, path := fresh(t)
+	s, clk, path := newTestStore(t)
 	ctx := t.Context()
 	o := func(id order.ID) order.Order { return order.Order{ID: id, Party: "p", Payload: []byte("x")} }
 	require.NoError(t, s.AddOrders(ctx, o("1"), o("2"), o("3"), o("4")))
-	torn := between(t, reopen(t, path, clk), 3, func() {
+	torn := storeWithPause(t, openStoreAgain(t, path, clk), 3, func() {
 		var vs []order.Verdict
 		for i, id := range []order.ID{"1", "2", "3", "4"} {
 			vs = append(vs, order.Verdict{Ref: order.Ref{ID: id, Version: 1}, State: order.Queued, Group: []string{"g0", "g1"}[i/2]})
@@ -69,7 +69,7 @@ func TestNextOrdersAreOfOneMoment(t *testing.T) {
 
 // A record has the receipts of its own state, and not those of a later verdict.
 func TestReceiptsAreOfTheirRecord(t *testing.T) {
-	s, clk, path := fresh(t)
+	s, clk, path := newTestStore(t)
 	ctx := t.Context()
 	b := newBatch("a", 1)
 	require.NoError(t, s.Add(ctx, b))
@@ -84,7 +84,7 @@ func TestReceiptsAreOfTheirRecord(t *testing.T) {
 	rec(store.Outcome{Ref: c.Ref, Version: c.Version + 1, Finding: store.IsInvalid, By: batch.ByMonitor,
 		Error:    &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad"},
 		Receipts: []batch.Receipt{{TransactionID: "t", Message: "why it is invalid"}}})
-	torn := between(t, reopen(t, path, clk), 2, func() {
+	torn := storeWithPause(t, openStoreAgain(t, path, clk), 2, func() {
 		rec(store.Outcome{Ref: c.Ref, Finding: store.IsCommitted, By: batch.ByMonitor, Receipts: []batch.Receipt{{TransactionID: "t", Valid: true, Message: "of the commit"}}})
 	})
 	final, _, err := torn.Finals(ctx, []batch.Key{b.Key()})
@@ -97,7 +97,7 @@ func TestReceiptsAreOfTheirRecord(t *testing.T) {
 // On a full disk SQLite ends the application's transaction. AddTx returns that as an error, and
 // adds nothing outside of a transaction.
 func TestAddTxOnAFullDisk(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	ctx := t.Context()
 	s.db.SetMaxOpenConns(1)
 	_, err := s.db.Exec("CREATE TABLE app (n INTEGER)")
@@ -126,7 +126,7 @@ func TestAddTxOnAFullDisk(t *testing.T) {
 
 // A service name that is not valid UTF-8 does not claim from another lane.
 func TestClaimOfANameThatIsNotUTF8(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	require.NoError(t, s.Add(t.Context(), newBatch("\uFFFD", 1)))
 	got, err := s.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"\xff"}, Limit: 9, Window: 9, TTL: time.Minute},
 		func(batch.Lane) []batch.Run { return []batch.Run{{0}} })

@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-func TestOrders(t *testing.T) { testOrders(t, mattn) }
+func TestOrders(t *testing.T) { testOrders(t, mattnDriver) }
 
-func testOrders(t *testing.T, d underTest) {
+func testOrders(t *testing.T, d testDriver) {
 	tier.Plain(t)
 	ordertest.Run(t, func(t *testing.T) ordertest.Harness {
 		s, clk, path := d.fresh(t)
@@ -44,7 +44,7 @@ func testOrders(t *testing.T, d underTest) {
 // A write of an order names the version that it was decided on, and changes nothing if the order
 // has another version.
 func TestOrderWritesNameTheVersion(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	ctx := t.Context()
 	require.NoError(t, s.AddOrders(ctx, order.Order{ID: "a", Party: "p", Payload: []byte("x")}))
 	next, err := s.NextOrders(ctx, "p", order.NextQuery{Max: 1})

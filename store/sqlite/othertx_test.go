@@ -17,9 +17,9 @@ import (
 // AddTx refuses a transaction of another file with the same tables, because no Runner of this
 // store would find the batch there. It accepts transactions of the same file, however the file's
 // path is written.
-func TestATransactionOfAnotherFileIsRefused(t *testing.T) { testOtherFile(t, mattn) }
+func TestATransactionOfAnotherFileIsRefused(t *testing.T) { testOtherFile(t, mattnDriver) }
 
-func testOtherFile(t *testing.T, d underTest) {
+func testOtherFile(t *testing.T, d testDriver) {
 	t.Helper()
 	s, _, path := d.fresh(t)
 	other, _, otherPath := d.fresh(t)

@@ -16,49 +16,51 @@ const (
 	// rest, spared reads may follow without it, because the delivery of a batch makes only a few
 	// commits.
 	busyPause = 5 * time.Millisecond
-	spared    = 10
-	// lookShare bounds the part of the time that reads take: one part in lookShare.
-	lookShare = 3
+	freeReads = 10
+	// readTimeShare bounds the part of the time that reads take: one part in readTimeShare.
+	readTimeShare = 3
 )
 
 // readPace decides when a [hearCall] reads.
 type readPace struct {
-	due       time.Time     // the time of the next read; zero if none is due
-	pause     time.Duration // the pause after the next read
-	notBefore time.Time     // no read comes earlier; in the past by the time that was not used
+	nextReadAt time.Time     // the time of the next read; zero if none is due
+	pause      time.Duration // the pause after the next read
+	notBefore  time.Time     // no read comes earlier; in the past by the time that was not used
 }
 
 // noteWrite notes a write that was seen. The next read does not wait for the end of a long pause,
 // which belongs to an earlier write.
 func (p *readPace) noteWrite(now time.Time) {
 	at := later(now.Add(firstPause), p.notBefore)
-	if p.due.IsZero() || at.Before(p.due) {
-		p.due = at
+	if p.nextReadAt.IsZero() || at.Before(p.nextReadAt) {
+		p.nextReadAt = at
 	}
 	p.pause = firstPause
 }
 
 // isDue reports whether a read is due.
-func (p *readPace) isDue(now time.Time) bool { return !p.due.IsZero() && !now.Before(p.due) }
+func (p *readPace) isDue(now time.Time) bool {
+	return !p.nextReadAt.IsZero() && !now.Before(p.nextReadAt)
+}
 
 // noteRead records the times of a read that was due.
 func (p *readPace) noteRead(began, ended time.Time) {
-	least := lookShare * ended.Sub(began)
-	p.notBefore = later(p.notBefore, ended.Add(-spared*busyPause)).Add(max(busyPause, least))
+	least := readTimeShare * ended.Sub(began)
+	p.notBefore = later(p.notBefore, ended.Add(-freeReads*busyPause)).Add(max(busyPause, least))
 	if p.pause > lastPause {
-		p.due = time.Time{}
+		p.nextReadAt = time.Time{}
 		return
 	}
-	p.due = later(ended.Add(max(p.pause, least)), p.notBefore)
+	p.nextReadAt = later(ended.Add(max(p.pause, least)), p.notBefore)
 	p.pause = p.pause * 3 / 2
 }
 
 // nextRead returns when the next read is due, or other if that is earlier.
 func (p *readPace) nextRead(other time.Time) time.Time {
-	if p.due.IsZero() || other.Before(p.due) {
+	if p.nextReadAt.IsZero() || other.Before(p.nextReadAt) {
 		return other
 	}
-	return p.due
+	return p.nextReadAt
 }
 
 func later(a, b time.Time) time.Time {

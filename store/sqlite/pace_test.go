@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// paced simulates reads that take took each, while something is written at these times. It returns
+// simulatedReads simulates reads that take took each, while something is written at these times. It returns
 // when the reads began.
-func paced(took time.Duration, writes ...time.Duration) (looks []time.Duration) {
+func simulatedReads(took time.Duration, writes ...time.Duration) (looks []time.Duration) {
 	begin := time.Unix(0, 0)
 	var p readPace
 	end := writes[len(writes)-1] + 3*time.Second
@@ -30,7 +30,7 @@ func paced(took time.Duration, writes ...time.Duration) (looks []time.Duration) 
 
 // One write leads to reads with growing pauses, which end.
 func TestPaceOfOneWrite(t *testing.T) {
-	looks := paced(0, time.Second)
+	looks := simulatedReads(0, time.Second)
 	assert.Equal(t, time.Second+firstPause, looks[0])
 	assert.InDelta(t, 16, len(looks), 2)
 	for i, at := range looks[1:] {
@@ -46,7 +46,7 @@ func TestPaceOfWritesOneByOne(t *testing.T) {
 	const took = 200 * time.Microsecond
 	for gap := 2 * time.Millisecond; gap < 2*time.Second; gap += 7 * time.Millisecond {
 		writes := []time.Duration{time.Second, time.Second + gap, time.Second + 2*gap}
-		looks := paced(took, writes...)
+		looks := simulatedReads(took, writes...)
 		for _, write := range writes {
 			i := slices.IndexFunc(looks, func(at time.Duration) bool { return at > write })
 			assert.LessOrEqual(t, looks[i]-write, firstPause+took, gap)
@@ -55,14 +55,14 @@ func TestPaceOfWritesOneByOne(t *testing.T) {
 	}
 }
 
-// During frequent writes a read begins in each busyPause, or in lookShare times the duration of a
+// During frequent writes a read begins in each busyPause, or in readTimeShare times the duration of a
 // read.
 func TestPaceOfManyWrites(t *testing.T) {
 	var writes []time.Duration
 	for at := time.Duration(0); at < 2*time.Minute; at += 300 * time.Microsecond {
 		writes = append(writes, at)
 	}
-	assert.InDelta(t, 2*time.Minute/busyPause, len(paced(0, writes...)), 0.05*float64(2*time.Minute/busyPause))
+	assert.InDelta(t, 2*time.Minute/busyPause, len(simulatedReads(0, writes...)), 0.05*float64(2*time.Minute/busyPause))
 	slow := 20 * time.Millisecond
-	assert.InDelta(t, 2*time.Minute/(lookShare*slow), len(paced(slow, writes...)), 20)
+	assert.InDelta(t, 2*time.Minute/(readTimeShare*slow), len(simulatedReads(slow, writes...)), 20)
 }

@@ -31,7 +31,7 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 		if err != nil {
 			return err
 		}
-		rows, err := t.due(ctx, q, now)
+		rows, err := t.dueRows(ctx, q, now)
 		due = len(rows) > 0
 		return err
 	})
@@ -51,7 +51,7 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 	if err != nil {
 		return nil, err
 	}
-	rows, err := t.due(ctx, q, now)
+	rows, err := t.dueRows(ctx, q, now)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (t *session) inFlight(ctx context.Context, q store.PendingQuery) ([]store.I
 	return found, nil
 }
 
-// due reads the rows that a query selects, in its order.
-func (t *session) due(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*sqlstore.Stored, err error) {
+// dueRows reads the rows that a query selects, in its order.
+func (t *session) dueRows(ctx context.Context, q store.PendingQuery, now time.Time) (rows []*sqlstore.Stored, err error) {
 	statement, args := sqlDue, []any{sqlstore.ToMicro(now), sqlstore.ToMicro(now) + sqlstore.Ahead(q), int64(batch.Submitting), q.Limit}
 	if q.Services != nil {
 		statement, args = sqlOwned, []any{jsonText(sqlstore.Services(q.Services)), int64(batch.Submitting), sqlstore.ToMicro(now), q.Limit}

@@ -21,9 +21,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// statements returns the constants with names that begin with "sql" from the files of queries.
+// packageStatements returns the constants with names that begin with "sql" from the files of queries.
 // Shared statements are in the form in which this package sends them.
-func statements(t *testing.T) map[string]string {
+func packageStatements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
 	for _, name := range []string{"queries.go", "orderqueries.go", "hearqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go", "../../internal/sqlstore/findqueries.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -68,8 +68,8 @@ func statements(t *testing.T) map[string]string {
 	return found
 }
 
-// plan returns the planner's plan of a query, a line for each step.
-func plan(t *testing.T, s *Store, query string) []string {
+// queryPlan returns the planner's plan of a query, a line for each step.
+func queryPlan(t *testing.T, s *Store, query string) []string {
 	t.Helper()
 	n := len(regexp.MustCompile(`\?(\D|$)`).FindAllString(query, -1))
 	for _, m := range regexp.MustCompile(`\?(\d+)`).FindAllStringSubmatch(query, -1) {
@@ -95,8 +95,8 @@ func plan(t *testing.T, s *Store, query string) []string {
 	return lines
 }
 
-// sent returns the last statement that do sends.
-func sent(t *testing.T, s *Store, do func() error) (last string) {
+// lastStatement returns the last statement that do sends.
+func lastStatement(t *testing.T, s *Store, do func() error) (last string) {
 	t.Helper()
 	s.texts = sqlstore.NewTexts(func(statement string) string {
 		last = rebind(statement)
@@ -106,8 +106,8 @@ func sent(t *testing.T, s *Store, do func() error) (last string) {
 	return last
 }
 
-// scanned lists the tables that a statement may read from end to end, with the reason.
-var scanned = map[string]string{
+// allowedScans lists the tables that a statement may read from end to end, with the reason.
+var allowedScans = map[string]string{
 	"SCAN CONSTANT ROW":                  "one row",
 	"SCAN j VIRTUAL TABLE INDEX 1:":      "the numbers of one call",
 	"SCAN json_each VIRTUAL TABLE INDEX": "the numbers of one call",
@@ -124,10 +124,10 @@ var scanned = map[string]string{
 	"SCAN dltbatch_unsettled_batches":    "the same",
 }
 
-// counted lists the lines of the plans of statements that read everything of a kind, with the
+// allowedFullReads lists the lines of the plans of statements that read everything of a kind, with the
 // reason. No claim, Add or Record waits for these statements, and only one process of the cluster
 // sends them.
-var counted = map[string]map[string]string{
+var allowedFullReads = map[string]map[string]string{
 	"sqlCountOpen": {
 		"SCAN o USING COVERING INDEX dltbatch_open_batches_lane": "what is open, without its rows",
 		"SCAN a USING INDEX dltbatch_open_batches_attempted":     "what is under way or waits again",
@@ -149,7 +149,7 @@ var counted = map[string]map[string]string{
 // badPlanOf is badPlan for a statement that may have lines in counted.
 func badPlanOf(name string, lines []string) (bad []string) {
 	return slices.DeleteFunc(badPlan(lines), func(line string) bool {
-		_, ok := counted[name][line]
+		_, ok := allowedFullReads[name][line]
 		return ok
 	})
 }
@@ -160,7 +160,7 @@ func badPlan(lines []string) (bad []string) {
 			continue
 		}
 		ok := false
-		for prefix := range scanned {
+		for prefix := range allowedScans {
 			ok = ok || l == prefix || strings.HasPrefix(l, prefix+" ") || (strings.HasSuffix(prefix, ":") && strings.HasPrefix(l, prefix))
 		}
 		if !ok {
@@ -173,12 +173,12 @@ func badPlan(lines []string) (bad []string) {
 // No statement of the engine scans rows whose number grows with the backlog or with history
 // (docs/design.md#promise-9-cost).
 func TestNoStatementScans(t *testing.T) {
-	s, _, _ := fresh(t)
-	all := statements(t)
+	s, _, _ := newTestStore(t)
+	all := packageStatements(t)
 	require.Greater(t, len(all), 30)
 	for name, query := range all {
 		t.Run(name, func(t *testing.T) {
-			lines := plan(t, s, query)
+			lines := queryPlan(t, s, query)
 			t.Log(strings.Join(lines, "\n"))
 			assert.Empty(t, badPlanOf(name, lines), "%s\n%s", query, strings.Join(lines, "\n"))
 		})
@@ -188,13 +188,13 @@ func TestNoStatementScans(t *testing.T) {
 // The planner decides by the contents of the tables, so the test asks it again when the tables
 // have rows and statistics. The application may or may not run ANALYZE.
 func TestNoStatementScansAfterAnalyze(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	var in []batch.Batch
 	for i := range 2000 {
 		in = append(in, newBatch([]string{"a", "b", "c", "d"}[i%4], i))
 	}
 	require.NoError(t, s.Add(t.Context(), in...))
-	_, err := s.Claim(t.Context(), query("a", "b"), func(l batch.Lane) []batch.Run { return []batch.Run{{0, 1}} })
+	_, err := s.Claim(t.Context(), claimQuery("a", "b"), func(l batch.Lane) []batch.Run { return []batch.Run{{0, 1}} })
 	require.NoError(t, err)
 	var orders []order.Order
 	for i := range 2000 {
@@ -217,9 +217,9 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 	require.True(t, done)
 	_, err = s.db.Exec("ANALYZE")
 	require.NoError(t, err)
-	for name, query := range statements(t) {
+	for name, query := range packageStatements(t) {
 		t.Run(name, func(t *testing.T) {
-			lines := plan(t, s, query)
+			lines := queryPlan(t, s, query)
 			assert.Empty(t, badPlanOf(name, lines), "%s\n%s", query, strings.Join(lines, "\n"))
 		})
 	}
@@ -227,7 +227,7 @@ func TestNoStatementScansAfterAnalyze(t *testing.T) {
 
 // List uses an index for every query that allows one.
 func TestListPlans(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	service := batch.ServiceID("a")
 	after := store.CursorAfter(time.Time{}, "a")
 	for name, q := range map[string]store.ListQuery{
@@ -245,7 +245,7 @@ func TestListPlans(t *testing.T) {
 		"an open lane":     {Service: &service, Open: true, After: after},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lines := plan(t, s, sent(t, s, func() error {
+			lines := queryPlan(t, s, lastStatement(t, s, func() error {
 				_, _, err := s.List(t.Context(), q)
 				return err
 			}))
@@ -264,9 +264,9 @@ func TestListPlans(t *testing.T) {
 
 // Statements use an index, in its order if they need an order, and read no further than they must.
 func TestIndexesOfStatements(t *testing.T) {
-	s, _, _ := fresh(t)
-	all := statements(t)
-	quarantined := sent(t, s, func() error {
+	s, _, _ := newTestStore(t)
+	all := packageStatements(t)
+	quarantined := lastStatement(t, s, func() error {
 		_, _, err := s.List(t.Context(), store.ListQuery{Quarantined: true})
 		return err
 	})
@@ -308,7 +308,7 @@ func TestIndexesOfStatements(t *testing.T) {
 		"what is prunable":       {sqlPrunable, "USING COVERING INDEX dltbatch_outcomes_final (final_at<?)", 0},
 		"what is set aside":      {quarantined, "USING INDEX dltbatch_outcomes_quarantined", 1},
 	} {
-		lines := strings.Join(plan(t, s, c.query), "\n")
+		lines := strings.Join(queryPlan(t, s, c.query), "\n")
 		assert.Contains(t, lines, c.want, name)
 		assert.Equal(t, c.sorts, strings.Count(lines, "TEMP B-TREE"), "%s: %s", name, lines)
 	}
@@ -316,7 +316,7 @@ func TestIndexesOfStatements(t *testing.T) {
 
 // The recursion of Parties stops at its limit. The one of this test would never end otherwise.
 func TestPartiesStopAtTheirLimit(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	endless := "WITH RECURSIVE parties (party) AS (SELECT 'p' UNION ALL SELECT party || 'p' FROM parties)"
 	_, tail, ok := strings.Cut(sqlPartiesFirst, "IS NOT NULL)")
 	require.True(t, ok)
@@ -339,13 +339,13 @@ func TestPartiesStopAtTheirLimit(t *testing.T) {
 
 // ListOrders uses an index for every query that allows one.
 func TestListOrdersPlans(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	party := batch.ServiceID("a")
 	after := store.CursorAfter(time.Unix(1, 0), "a")
 	for name, q := range map[string]order.ListQuery{
 		"all": {}, "all, going on": {After: after}, "a party": {Party: &party}, "a party, going on": {Party: &party, After: after}, "a batch": {Batch: "b"},
 	} {
-		for _, l := range plan(t, s, sent(t, s, func() error {
+		for _, l := range queryPlan(t, s, lastStatement(t, s, func() error {
 			_, _, err := s.ListOrders(t.Context(), q)
 			return err
 		})) {

@@ -16,14 +16,14 @@ import (
 // This file is left out with the race detector. The library's goroutines are those of the tests
 // with cgo, and to compile SQLite's Go code for the detector takes a minute of one processor.
 
-func TestStoreWithoutCgo(t *testing.T) { testStore(t, pure) }
+func TestStoreWithoutCgo(t *testing.T) { testStore(t, pureDriver) }
 
-func TestATransactionOfAnotherFileIsRefusedWithoutCgo(t *testing.T) { testOtherFile(t, pure) }
+func TestATransactionOfAnotherFileIsRefusedWithoutCgo(t *testing.T) { testOtherFile(t, pureDriver) }
 
-func TestOrdersWithoutCgo(t *testing.T) { testOrders(t, pure) }
+func TestOrdersWithoutCgo(t *testing.T) { testOrders(t, pureDriver) }
 
-// pure is the driver that needs no cgo. It ignores the parameter for a cache of statements.
-var pure = underTest{
+// pureDriver is the driver that needs no cgo. It ignores the parameter for a cache of statements.
+var pureDriver = testDriver{
 	connect: func(t testing.TB, path string, c *clock) *sql.DB {
 		t.Helper()
 		d := &modernc.Driver{}
@@ -32,7 +32,7 @@ var pure = underTest{
 		}))
 		return sql.OpenDB(connector{d, (&url.URL{Scheme: "file", Path: path, RawQuery: testSettings}).String()})
 	},
-	long: []string{"record", "rows", "counts"},
+	longGroups: []string{"record", "rows", "counts"},
 }
 
 type connector struct {

@@ -7,10 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// sqlForms convert a shared statement into SQLite's form, one after the other. json_each returns
+// postgresForms convert a shared statement into SQLite's form, one after the other. json_each returns
 // the values of a list, and CROSS JOIN keeps SQLite from reversing a join. The prefix separates
 // the tables from the application's tables in the same file.
-var sqlForms = []struct {
+var postgresForms = []struct {
 	from *regexp.Regexp
 	to   string
 }{
@@ -32,7 +32,7 @@ var sqlForms = []struct {
 // rebind returns a shared statement in SQLite's form.
 func rebind(statement string) string {
 	text := strings.ReplaceAll(statement, sqlstore.Clock, ownClock)
-	for _, f := range sqlForms {
+	for _, f := range postgresForms {
 		text = f.from.ReplaceAllString(text, f.to)
 	}
 	return text

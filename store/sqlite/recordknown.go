@@ -46,14 +46,14 @@ func (t *session) recordKnown(ctx context.Context, outcomes []store.Outcome, app
 
 // rowMove is the change of a known row that stays open: see sqlAdvance.
 type rowMove struct {
-	wasVersion, wasAsked, state, version, claimExpires, nextCheck, lastPost, due, movedAt int64
+	wasVersion, wasAsked, state, version, claimExpires, nextCheck, lastPost, dueAt, movedAt int64
 }
 
 func moveOf(was, next *store.Row) rowMove {
 	return rowMove{
 		wasVersion: was.Version, wasAsked: sqlstore.ToMicro(was.AskedAt), state: int64(next.State), version: next.Version,
 		claimExpires: sqlstore.ToMicro(next.ClaimExpires), nextCheck: sqlstore.ToMicro(next.NextCheck),
-		lastPost: sqlstore.ToMicro(next.LastPost), due: sqlstore.DueAt(*next), movedAt: sqlstore.ToMicro(next.MovedAt),
+		lastPost: sqlstore.ToMicro(next.LastPost), dueAt: sqlstore.DueAt(*next), movedAt: sqlstore.ToMicro(next.MovedAt),
 	}
 }
 
@@ -66,7 +66,7 @@ var errMovedOn = errors.New("rows have changed since")
 func (t *session) moveAll(ctx context.Context, g changeGroup[rowMove], together bool) (left []int, err error) {
 	m := g.change
 	write := func(statement string, seqs any) (int64, error) {
-		return t.Exec(ctx, statement, m.state, m.version, m.claimExpires, m.nextCheck, m.lastPost, dueArg(m.due), m.movedAt, seqs, m.wasVersion, m.wasAsked)
+		return t.Exec(ctx, statement, m.state, m.version, m.claimExpires, m.nextCheck, m.lastPost, dueArg(m.dueAt), m.movedAt, seqs, m.wasVersion, m.wasAsked)
 	}
 	if together && len(g.seqs) >= manyRows {
 		n, err := write(sqlAdvanceMany, jsonText(g.seqs))

@@ -16,19 +16,19 @@ import (
 // or what survives a power loss.
 type setting struct {
 	name string // the name of the pragma
-	// fits reports whether the store keeps its promises with this value in this database.
-	fits func(have string, at databaseFacts) bool
-	want string
-	dsn  string // the parameter for the data source name of mattn's and modernc's drivers
-	// commits is true if the value in an application's transaction matters for its commit.
-	commits bool
+	// isFitting reports whether the store keeps its promises with this value in this database.
+	isFitting func(have string, at databaseFacts) bool
+	want      string
+	dsn       string // the parameter for the data source name of mattn's and modernc's drivers
+	// mattersAtCommit is true if the value in an application's transaction matters for its commit.
+	mattersAtCommit bool
 }
 
 // databaseFacts are the facts about a database on which the judgement of a value depends.
 type databaseFacts struct {
-	memory bool // true for a database in memory, which is lost at the end anyway
-	single bool // true if the pool has at most one connection
-	normal bool // the value of Options.AllowNormal
+	isInMemory   bool // true for a database in memory, which is lost at the end anyway
+	hasOneConn   bool // true if the pool has at most one connection
+	allowsNormal bool // the value of Options.AllowNormal
 }
 
 // settings returns the list.
@@ -44,33 +44,35 @@ func settings() []setting {
 	return []setting{
 		{
 			name: "journal_mode", want: "wal, or for a database in memory db.SetMaxOpenConns(1)", dsn: "_journal_mode=WAL",
-			fits: func(have string, at databaseFacts) bool { return have == "wal" || have == inMemory && at.single },
+			isFitting: func(have string, at databaseFacts) bool {
+				return have == "wal" || have == memoryJournalMode && at.hasOneConn
+			},
 		},
 		{
 			name: "locking_mode", want: "normal: no other connection would get the lock", dsn: "no _locking_mode",
-			fits: func(have string, at databaseFacts) bool { return have == "normal" || at.memory },
+			isFitting: func(have string, at databaseFacts) bool { return have == "normal" || at.isInMemory },
 		},
 		{
 			name: "busy_timeout", want: "1000 (milliseconds) or more", dsn: "_busy_timeout=5000",
-			fits: func(have string, _ databaseFacts) bool { return number(have) >= 1000 },
+			isFitting: func(have string, _ databaseFacts) bool { return number(have) >= 1000 },
 		},
 		{
-			name: "synchronous", want: "2 (FULL), or 1 (NORMAL) with Options.AllowNormal", dsn: "_synchronous=FULL", commits: true,
-			fits: func(have string, at databaseFacts) bool {
-				return at.memory || number(have) >= 2 || number(have) == 1 && at.normal
+			name: "synchronous", want: "2 (FULL), or 1 (NORMAL) with Options.AllowNormal", dsn: "_synchronous=FULL", mattersAtCommit: true,
+			isFitting: func(have string, at databaseFacts) bool {
+				return at.isInMemory || number(have) >= 2 || number(have) == 1 && at.allowsNormal
 			},
 		},
-		{name: "read_uncommitted", want: "0: a batch may be read that is never stored", dsn: "no cache=shared", fits: off},
-		{name: "ignore_check_constraints", want: "0", dsn: "no _ignore_check_constraints", fits: off, commits: true},
+		{name: "read_uncommitted", want: "0: a batch may be read that is never stored", dsn: "no cache=shared", isFitting: off},
+		{name: "ignore_check_constraints", want: "0", dsn: "no _ignore_check_constraints", isFitting: off, mattersAtCommit: true},
 		{
 			name: "encoding", want: "UTF-8: keys would sort in another order", dsn: "a new file, made without PRAGMA encoding",
-			fits: func(have string, _ databaseFacts) bool { return have == "UTF-8" },
+			isFitting: func(have string, _ databaseFacts) bool { return have == "UTF-8" },
 		},
 	}
 }
 
-// inMemory is the journal_mode of a database in memory.
-const inMemory = "memory"
+// memoryJournalMode is the journal_mode of a database in memory.
+const memoryJournalMode = "memory"
 
 // sqlValues returns one statement that reads the values of settings.
 func sqlValues(list []setting) string {
@@ -99,7 +101,7 @@ func checkFits(ctx context.Context, on queryer, list []setting, at databaseFacts
 	if err := on.QueryRowContext(ctx, sqlValues(list)).Scan(pointers(have)...); err != nil {
 		return wrap("read the settings of a connection", err)
 	}
-	return judge(list, have, at)
+	return firstWrongSetting(list, have, at)
 }
 
 // pointers returns pointers to the texts, for Scan.
@@ -111,11 +113,11 @@ func pointers(texts []string) []any {
 	return into
 }
 
-// judge returns the error about the first value that does not fit.
-func judge(list []setting, have []string, at databaseFacts) error {
-	at.memory = at.memory || strings.EqualFold(have[0], inMemory) && list[0].name == "journal_mode"
+// firstWrongSetting returns the error about the first value that does not fit.
+func firstWrongSetting(list []setting, have []string, at databaseFacts) error {
+	at.isInMemory = at.isInMemory || strings.EqualFold(have[0], memoryJournalMode) && list[0].name == "journal_mode"
 	for i, s := range list {
-		if !s.fits(have[i], at) {
+		if !s.isFitting(have[i], at) {
 			return &SettingError{Setting: s.name, Have: have[i], Want: s.want, DSN: s.dsn}
 		}
 	}
@@ -134,7 +136,7 @@ func checkSettings(db *sql.DB, o Options) error {
 	defer cancel()
 	at := databaseFactsOf(db, o)
 	conns := 2
-	if at.single {
+	if at.hasOneConn {
 		conns = 1
 	}
 	var held []*sql.Conn
@@ -159,7 +161,7 @@ func checkSettings(db *sql.DB, o Options) error {
 }
 
 func databaseFactsOf(db *sql.DB, o Options) databaseFacts {
-	return databaseFacts{single: db.Stats().MaxOpenConnections == 1, normal: o.AllowNormal}
+	return databaseFacts{hasOneConn: db.Stats().MaxOpenConnections == 1, allowsNormal: o.AllowNormal}
 }
 
 func checkVersion(ctx context.Context, conn *sql.Conn) error {
@@ -206,7 +208,7 @@ func checkCache(ctx context.Context, a, b *sql.Conn) (err error) {
 // older one once a minute, because the application may share the pool. It closes a connection that
 // is unfit, and tries another.
 func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
-	at := databaseFactsOf(s.db, s.o)
+	at := databaseFactsOf(s.db, s.opts)
 	for left := s.db.Stats().OpenConnections + 1; ; left-- {
 		conn, err := s.db.Conn(ctx)
 		if err != nil {
@@ -217,11 +219,11 @@ func (s *Store) connect(ctx context.Context) (*sql.Conn, error) {
 			return conn, nil
 		}
 		_, setting := errors.AsType[*SettingError](err)
-		if setting && !at.single { // the only connection of a database in memory is the database itself
+		if setting && !at.hasOneConn { // the only connection of a database in memory is the database itself
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection; Raw returns this error
 		}
 		_ = conn.Close()
-		if !setting || at.single || left <= 0 {
+		if !setting || at.hasOneConn || left <= 0 {
 			return nil, err
 		}
 	}
@@ -247,13 +249,13 @@ func (s *Store) checkConn(ctx context.Context, conn *sql.Conn, at databaseFacts)
 	return nil
 }
 
-// takes returns an error for an application's transaction of another database, in which no Runner
+// checkTakesTx returns an error for an application's transaction of another database, in which no Runner
 // of this store would find the batches, and for one whose commit would not keep the promises. One
 // statement reads both.
-func (s *Store) takes(ctx context.Context, tx queryer) error {
+func (s *Store) checkTakesTx(ctx context.Context, tx queryer) error {
 	var list []setting
 	for _, line := range settings() {
-		if line.commits {
+		if line.mattersAtCommit {
 			list = append(list, line)
 		}
 	}
@@ -261,12 +263,12 @@ func (s *Store) takes(ctx context.Context, tx queryer) error {
 	if err := tx.QueryRowContext(ctx, sqlValues(list)+", ("+sqlMainPath+")").Scan(pointers(have)...); err != nil {
 		return wrap("read the settings of a transaction", err)
 	}
-	if path := have[len(list)]; path != s.files.main {
+	if path := have[len(list)]; path != s.files.sqlitePath {
 		return &batch.InputError{
-			Field: "tx", Value: "a transaction of " + nameOf(path), Want: "a transaction of this store's database, " + nameOf(s.files.main),
+			Field: "tx", Value: "a transaction of " + nameOf(path), Want: "a transaction of this store's database, " + nameOf(s.files.sqlitePath),
 		}
 	}
-	at := databaseFactsOf(s.db, s.o)
-	at.memory = s.files.path == ""
-	return judge(list, have, at)
+	at := databaseFactsOf(s.db, s.opts)
+	at.isInMemory = s.files.path == ""
+	return firstWrongSetting(list, have, at)
 }

@@ -101,7 +101,7 @@ func TestSettingsAreLookedAtAgain(t *testing.T) {
 			conn, err := db.Conn(t.Context())
 			require.NoError(t, err)
 			var setting *SettingError
-			require.ErrorAs(t, s.checkConn(t.Context(), conn, databaseFactsOf(db, s.o)), &setting)
+			require.ErrorAs(t, s.checkConn(t.Context(), conn, databaseFactsOf(db, s.opts)), &setting)
 			assert.Equal(t, c.setting, setting.Setting)
 			require.NoError(t, conn.Close())
 			require.NoError(t, s.Add(t.Context(), newBatch("a", 1)))
@@ -122,14 +122,14 @@ func TestAnUnfitConnectionInMemoryIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Migrate(t.Context()))
 	for _, c := range []struct {
-		value string
-		want  bool
+		value   string
+		isUnfit bool
 	}{{"ON", false}, {"OFF", true}} {
 		_, err = db.Exec("PRAGMA ignore_check_constraints = " + c.value)
 		require.NoError(t, err)
 		s.settingsReadAt = sqlstore.PerConn[time.Time]{}
 		var setting *SettingError
-		assert.Equal(t, !c.want, errors.As(s.Add(t.Context(), newBatch("a", 1)), &setting))
+		assert.Equal(t, !c.isUnfit, errors.As(s.Add(t.Context(), newBatch("a", 1)), &setting))
 	}
 }
 
@@ -206,7 +206,7 @@ func TestOtherPragmasChangeNothing(t *testing.T) {
 			}
 			var left []batch.ID
 			for range 60 {
-				got, err := s.Claim(t.Context(), query("Zürich"), serial)
+				got, err := s.Claim(t.Context(), claimQuery("Zürich"), chooseSerially)
 				require.NoError(t, err)
 				c := got.Runs[0].Batches[0]
 				left = append(left, c.Key.ID)
@@ -238,13 +238,13 @@ func TestNotMigrated(t *testing.T) {
 		var tables int
 		require.NoError(t, db.QueryRow("SELECT count(*) FROM sqlite_master").Scan(&tables))
 		assert.Zero(t, tables)
-		for name, call := range calls(t, s) {
+		for name, call := range callsOfStore(t, s) {
 			err := call()
 			assert.ErrorIs(t, err, store.ErrNotMigrated, name)
 			assert.ErrorContains(t, err, "Migrate", name)
 		}
 		require.NoError(t, s.Migrate(t.Context()))
-		for name, call := range calls(t, s) {
+		for name, call := range callsOfStore(t, s) {
 			assert.NotErrorIs(t, call(), store.ErrNotMigrated, name)
 		}
 		require.NoError(t, s.Migrate(t.Context()), "again")

@@ -31,7 +31,7 @@ type sharedStore = sqlstore.Store
 type Store struct {
 	sharedStore
 	db    *sql.DB
-	o     Options
+	opts  Options
 	texts *sqlstore.Texts
 	// settingsReadAt is when the settings of each connection were checked last.
 	settingsReadAt sqlstore.PerConn[time.Time]
@@ -45,11 +45,11 @@ type Store struct {
 	// first check.
 	schemaKnownUntil atomic.Pointer[time.Time]
 
-	files      *files
+	files      *databaseFiles
 	logWarning int64
 
 	listeners listeners
-	own       ownSpans
+	ownSpans  ownSpans
 }
 
 var (
@@ -84,7 +84,7 @@ func New(db *sql.DB, o *Options) (*Store, error) {
 		return nil, wrap("look at the file", err)
 	}
 	s := &Store{
-		db: db, o: *o, texts: sqlstore.NewTexts(rebind),
+		db: db, opts: *o, texts: sqlstore.NewTexts(rebind),
 		writer: make(chan struct{}, 1), fresh: sqlstore.NewFresh(sqlstore.FreshBytes), files: files, logWarning: warning,
 	}
 	s.sharedStore = sqlstore.New(s.driver())

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// calls returns a call of every method, each with something to do.
-func calls(t *testing.T, s *Store) map[string]func() error {
+// callsOfStore returns a call of every method, each with something to do.
+func callsOfStore(t *testing.T, s *Store) map[string]func() error {
 	return callsWith(t.Context(), s)
 }
 
@@ -38,7 +38,7 @@ func callsWith(ctx context.Context, s *Store) map[string]func() error {
 			return err
 		},
 		"Lanes":    func() error { _, err := s.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
-		"Claim":    func() error { _, err := s.Claim(ctx, query("calls"), serial); return err },
+		"Claim":    func() error { _, err := s.Claim(ctx, claimQuery("calls"), chooseSerially); return err },
 		"Payloads": func() error { _, err := s.Payloads(ctx, []store.Ref{ref}); return err },
 		"Record": func() error {
 			_, err := s.Record(ctx, []store.Outcome{{Ref: ref, Finding: store.Accepted, By: batch.BySubmitter}})
@@ -91,7 +91,7 @@ func TestMigrateAtOnce(t *testing.T) {
 
 // A panic of choose undoes the claim and leaves the connection fit for use.
 func TestPanicOfChoose(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	s.db.SetMaxOpenConns(1) // with one connection the next call gets the same
 	ctx := t.Context()
 	require.NoError(t, s.Add(ctx, newBatch("a", 1), newBatch("b", 2)))
@@ -99,10 +99,10 @@ func TestPanicOfChoose(t *testing.T) {
 		if l.Service == "b" {
 			panic("strategy")
 		}
-		return serial(l)
+		return chooseSerially(l)
 	}
-	assert.PanicsWithValue(t, "strategy", func() { _, _ = s.Claim(ctx, query("a", "b"), panics) })
-	got, err := s.Claim(ctx, query("a", "b"), serial)
+	assert.PanicsWithValue(t, "strategy", func() { _, _ = s.Claim(ctx, claimQuery("a", "b"), panics) })
+	got, err := s.Claim(ctx, claimQuery("a", "b"), chooseSerially)
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 2)
 	assert.Equal(t, 1, got.Runs[0].Batches[0].Attempt, "the attempt that was counted before the panic is undone")
@@ -111,7 +111,7 @@ func TestPanicOfChoose(t *testing.T) {
 // AddTx is part of the application's transaction. After an error of AddTx the transaction can go
 // on.
 func TestAddTx(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	ctx := t.Context()
 	require.NoError(t, s.Add(ctx, newBatch("a", 1)))
 	_, err := s.db.Exec("CREATE TABLE app (n INTEGER)")
@@ -155,7 +155,7 @@ func TestPruneLeavesNothing(t *testing.T) {
 			ctx := t.Context()
 			require.NoError(t, s.Migrate(ctx))
 			require.NoError(t, s.Add(ctx, newBatch("a", 1)))
-			got, err := s.Claim(ctx, query("a"), serial)
+			got, err := s.Claim(ctx, claimQuery("a"), chooseSerially)
 			require.NoError(t, err)
 			c := got.Runs[0].Batches[0]
 			o := store.Outcome{Ref: c.Ref, Version: c.Version, Finding: store.IsCommitted, By: batch.BySubmitter,
@@ -184,7 +184,7 @@ func TestPruneLeavesNothing(t *testing.T) {
 // While nothing is due Pending needs no lock, so it does not wait for another transaction that
 // writes.
 func TestPendingReadsWhileNothingIsDue(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	tx, err := s.db.Begin() // BEGIN IMMEDIATE
 	require.NoError(t, err)
 	due, err := s.Pending(t.Context(), store.PendingQuery{Limit: 1, Lease: time.Second})
@@ -197,11 +197,11 @@ func TestPendingReadsWhileNothingIsDue(t *testing.T) {
 // a fact about the id: it applies to the batch of that id, such as one that was pruned and added
 // again.
 func TestNumberOfAnotherBatch(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	ctx := t.Context()
 	a, b := newBatch("a", 1), newBatch("b", 2)
 	require.NoError(t, s.Add(ctx, a, b))
-	got, err := s.Claim(ctx, query("a", "b"), serial)
+	got, err := s.Claim(ctx, claimQuery("a", "b"), chooseSerially)
 	require.NoError(t, err)
 	wrong := store.Ref{Key: a.Key(), Row: got.Runs[1].Batches[0].Row}
 	for _, c := range []struct {
@@ -222,7 +222,7 @@ func TestNumberOfAnotherBatch(t *testing.T) {
 
 // Errors wrap the error of SQLite.
 func TestErrorsKeepTheirCause(t *testing.T) {
-	s, _, path := fresh(t)
+	s, _, path := newTestStore(t)
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, s.db.Close())
 	err := s.Add(t.Context(), newBatch("a", 1))

@@ -13,13 +13,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-func TestStore(t *testing.T) { testStore(t, mattn) }
+func TestStore(t *testing.T) { testStore(t, mattnDriver) }
 
-func testStore(t *testing.T, d underTest) {
+func testStore(t *testing.T, d testDriver) {
 	suite := t.Name()
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		tier.MarkSuite(t, suite)
-		if group := strings.Split(t.Name(), "/")[1]; slices.Contains(d.long, group) {
+		if group := strings.Split(t.Name(), "/")[1]; slices.Contains(d.longGroups, group) {
 			tier.Soak(t, "TestStore has it with the same SQL, and the other groups have the driver without cgo")
 		}
 		s, clk, path := d.fresh(t)

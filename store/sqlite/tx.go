@@ -19,9 +19,9 @@ type session struct {
 	fresh *sqlstore.Fresh
 	// onCommit runs after the transaction has certainly been committed and before another writer
 	// begins. nil runs nothing. Only write calls it.
-	onCommit func()
-	own      *ownSpans
-	added    []numberSpan // the numbers that its transaction has added
+	onCommit   func()
+	ownSpans   *ownSpans
+	addedSpans []numberSpan // the numbers that its transaction has added
 }
 
 type preparer interface {
@@ -29,7 +29,7 @@ type preparer interface {
 }
 
 func (s *Store) session(conn preparer) *session {
-	return &session{conn: conn, stmts: map[string]*sql.Stmt{}, texts: s.texts, fresh: s.fresh, own: &s.own}
+	return &session{conn: conn, stmts: map[string]*sql.Stmt{}, texts: s.texts, fresh: s.fresh, ownSpans: &s.ownSpans}
 }
 
 func (t *session) close() {
@@ -143,7 +143,7 @@ func (s *Store) write(ctx context.Context, op string, do func(ctx context.Contex
 // waitTurn waits until no other caller writes. It returns the connection that the previous writer
 // left, or nil.
 func (s *Store) waitTurn(ctx context.Context) (*writerConn, error) {
-	s.handover.wait()
+	s.handover.announce()
 	select {
 	case s.writer <- struct{}{}:
 		return s.handover.take(), nil
@@ -186,7 +186,7 @@ func (s *Store) allConnsUsed() bool {
 func transact(ctx context.Context, w *writerConn, do func(ctx context.Context, t *session) error) error {
 	free := context.WithoutCancel(ctx)
 	done := false
-	w.onCommit, w.added = nil, nil
+	w.onCommit, w.addedSpans = nil, nil
 	defer func() {
 		if !done {
 			w.undo(free)
@@ -198,9 +198,9 @@ func transact(ctx context.Context, w *writerConn, do func(ctx context.Context, t
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w.own.add(w.added) // before a listener can see the batches
+	w.ownSpans.add(w.addedSpans) // before a listener can see the batches
 	if _, err := w.conn.ExecContext(free, "COMMIT"); err != nil {
-		w.own.remove(w.added)
+		w.ownSpans.remove(w.addedSpans)
 		return &sqlstore.CommitError{Err: err}
 	}
 	done = true

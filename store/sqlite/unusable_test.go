@@ -13,7 +13,7 @@ import (
 // Somebody has written service names without this package, as a text that is not UTF-8 or that has
 // a line break. Lanes finds the other lanes, and a warning names these.
 func TestNamesThatNoCallTakes(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	require.NoError(t, s.Add(t.Context(), newBatch("a", 1), newBatch("b1", 2), newBatch("b2", 3), newBatch("c", 5)))
 	for service, value := range map[string]string{"b1": "CAST(x'62FC' AS TEXT)", "b2": "'b' || char(10)"} {
 		for _, table := range []string{"batches", "open_batches"} {

@@ -19,9 +19,9 @@ import (
 // DefaultLogWarning is the default of [Options].LogWarning: 1 GiB.
 const DefaultLogWarning = 1 << 30
 
-// logKept is how large the log's file may stay while no transaction holds the log. SQLite
+// minLogKept is how large the log's file may stay while no transaction holds the log. SQLite
 // overwrites it, which costs less than a new file.
-const logKept = 64 << 20
+const minLogKept = 64 << 20
 
 // maxLogTail is how many frames of the log may still be missing from the database when the log is
 // truncated. Writers wait while those frames are copied.
@@ -95,17 +95,17 @@ func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	}
 	warnings := s.unusable.Warnings(time.Now())
 	if s.logWarning >= 0 && size >= s.logWarning {
-		warnings = append(warnings, store.Warning{Name: "sqlite log", Err: &LogError{Path: s.files.log(), Size: size, Limit: s.logWarning}})
+		warnings = append(warnings, store.Warning{Name: "sqlite log", Err: &LogError{Path: s.files.logPath(), Size: size, Limit: s.logWarning}})
 	}
 	return warnings, nil
 }
 
-// logKept returns how large the log may stay, which is less than the size that causes a warning.
+// minLogKept returns how large the log may stay, which is less than the size that causes a warning.
 func (s *Store) logKept() int64 {
 	if s.logWarning < 0 {
-		return logKept
+		return minLogKept
 	}
-	return min(logKept, s.logWarning/2)
+	return min(minLogKept, s.logWarning/2)
 }
 
 // logSize returns the size of the log on the disk; 0 if there is no log.
@@ -113,7 +113,7 @@ func (s *Store) logSize() (int64, error) {
 	if s.files.path == "" {
 		return 0, nil // a database in memory has no log
 	}
-	info, err := os.Stat(s.files.log())
+	info, err := os.Stat(s.files.logPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

@@ -34,17 +34,17 @@ func holdReader(t testing.TB, path string) (release func()) {
 	})
 }
 
-// warned returns a store on a new file that warns of a log of 1 MiB.
-func warned(t testing.TB) (*Store, string) {
+// newWarningStore returns a store on a new file that warns of a log of 1 MiB.
+func newWarningStore(t testing.TB) (*Store, string) {
 	t.Helper()
-	_, c, path := fresh(t)
+	_, c, path := newTestStore(t)
 	s, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: 1 << 20})
 	require.NoError(t, err)
 	return s, path
 }
 
-// large returns a batch that grows the log by half of that limit.
-func large(n int) batch.Batch {
+// largeBatch returns a batch that grows the log by half of that limit.
+func largeBatch(n int) batch.Batch {
 	b := newBatch("large", n)
 	b.Payload = make([]byte, 1<<19)
 	return b
@@ -60,7 +60,7 @@ func logBytes(t testing.TB, path string) int64 {
 // While a reader stays open the log grows, and Upkeep warns. After the reader has ended, the log's
 // file becomes small again, the warning ends, and nothing is lost.
 func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
-	s, path := warned(t)
+	s, path := newWarningStore(t)
 	ctx := t.Context()
 	look := func() []store.Warning {
 		warnings, err := s.Upkeep(ctx)
@@ -72,26 +72,26 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 		defer release()
 		assert.Empty(t, look())
 		for i := range 4 {
-			require.NoError(t, s.Add(ctx, large(10*round+i)))
+			require.NoError(t, s.Add(ctx, largeBatch(10*round+i)))
 		}
 		size := logBytes(t, path)
 		require.Greater(t, size, int64(1<<20))
 		for range 2 {
 			got := look()
 			require.Len(t, got, 1)
-			var is *LogError
-			require.ErrorAs(t, got[0].Err, &is)
-			assert.Equal(t, LogError{Path: path + "-wal", Size: size, Limit: 1 << 20}, *is)
+			var logErr *LogError
+			require.ErrorAs(t, got[0].Err, &logErr)
+			assert.Equal(t, LogError{Path: path + "-wal", Size: size, Limit: 1 << 20}, *logErr)
 			assert.Equal(t, size, logBytes(t, path), "somebody reads what is in it")
 		}
-		require.NoError(t, s.Add(ctx, large(10*round+4)), "who writes is not kept from it")
+		require.NoError(t, s.Add(ctx, largeBatch(10*round+4)), "who writes is not kept from it")
 		release()
 		assert.Empty(t, look())
 		assert.Less(t, logBytes(t, path), int64(1<<19))
 	}
 	for round := range 2 {
 		for i := range 5 {
-			got, err := s.Payloads(ctx, []store.Ref{{Key: large(10*round + i).Key()}})
+			got, err := s.Payloads(ctx, []store.Ref{{Key: largeBatch(10*round + i).Key()}})
 			require.NoError(t, err)
 			assert.Len(t, got[0], 1<<19)
 		}
@@ -113,7 +113,7 @@ func TestTheLogShrinksWhenTheReaderHasGone(t *testing.T) {
 
 // Upkeep does not truncate a small log.
 func TestASmallLogIsLeftAlone(t *testing.T) {
-	s, path := warned(t)
+	s, path := newWarningStore(t)
 	b := newBatch("small", 1)
 	b.Payload = make([]byte, 1<<18)
 	require.NoError(t, s.Add(t.Context(), b))
@@ -144,11 +144,11 @@ func upkeepSoon(t *testing.T, s *Store) {
 // If a reader began after everything was copied, the file cannot be truncated. Upkeep does not
 // wait for that reader, and does not wait with the lock that other writers need.
 func TestCuttingTheLogWaitsForNobody(t *testing.T) {
-	s, path := warned(t)
+	s, path := newWarningStore(t)
 	ctx := t.Context()
 	early := holdReader(t, path)
 	for i := range 3 {
-		require.NoError(t, s.Add(ctx, large(i)))
+		require.NoError(t, s.Add(ctx, largeBatch(i)))
 	}
 	late := holdReader(t, path) // reads the whole log, and needs it
 	early()
@@ -164,11 +164,11 @@ func TestCuttingTheLogWaitsForNobody(t *testing.T) {
 // If an application's transaction holds the lock with which the log is truncated, Upkeep truncates
 // it another time.
 func TestCuttingTheLogBesideAWriter(t *testing.T) {
-	s, path := warned(t)
+	s, path := newWarningStore(t)
 	ctx := t.Context()
 	for i := range 3 {
 		release := holdReader(t, path)
-		require.NoError(t, s.Add(ctx, large(i)))
+		require.NoError(t, s.Add(ctx, largeBatch(i)))
 		release()
 	}
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -180,23 +180,23 @@ func TestCuttingTheLogBesideAWriter(t *testing.T) {
 
 // Options.LogWarning has a range and a default.
 func TestLogWarning(t *testing.T) {
-	_, c, path := fresh(t)
+	_, c, path := newTestStore(t)
 	for limit, want := range map[int64]int64{0: DefaultLogWarning, 1 << 20: 1 << 20, 1 << 40: 1 << 40, -1: -1} {
 		s, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: limit})
 		require.NoError(t, err)
 		assert.Equal(t, want, s.logWarning)
 	}
-	var in *batch.InputError
+	var inputErr *batch.InputError
 	_, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: 1<<20 - 1})
-	require.ErrorAs(t, err, &in)
-	assert.Equal(t, "LogWarning", in.Field)
-	assert.Equal(t, "1048575", in.Value)
+	require.ErrorAs(t, err, &inputErr)
+	assert.Equal(t, "LogWarning", inputErr.Field)
+	assert.Equal(t, "1048575", inputErr.Value)
 
 	s, err := New(openClock(t, path, c), &Options{AllowNormal: true, LogWarning: -1})
 	require.NoError(t, err)
 	defer holdReader(t, path)()
 	for i := range 4 {
-		require.NoError(t, s.Add(t.Context(), large(i)))
+		require.NoError(t, s.Add(t.Context(), largeBatch(i)))
 	}
 	warnings, err := s.Upkeep(t.Context())
 	require.NoError(t, err)
@@ -218,7 +218,7 @@ func TestNoLogInMemory(t *testing.T) {
 
 // A Runner reports a large log once, and reports nothing after the log is small again.
 func TestARunnerReportsALargeLog(t *testing.T) {
-	s, path := warned(t)
+	s, path := newWarningStore(t)
 	told := make(chan error, 100)
 	r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		if e.Kind == batch.EventTrouble {
@@ -232,17 +232,17 @@ func TestARunnerReportsALargeLog(t *testing.T) {
 	release := holdReader(t, path)
 	defer release()
 	for i := range 4 {
-		require.NoError(t, r.Add(ctx, large(i)))
+		require.NoError(t, r.Add(ctx, largeBatch(i)))
 	}
-	var is *LogError
-	require.ErrorAs(t, <-told, &is)
-	assert.GreaterOrEqual(t, is.Size, is.Limit)
+	var logErr *LogError
+	require.ErrorAs(t, <-told, &logErr)
+	assert.GreaterOrEqual(t, logErr.Size, logErr.Limit)
 	require.Eventually(t, func() bool {
 		w := r.Health().Warnings
-		return len(w) == 1 && assert.ErrorAs(t, w[0], &is)
+		return len(w) == 1 && assert.ErrorAs(t, w[0], &logErr)
 	}, 20*time.Second, 10*time.Millisecond)
 	for i := range 4 {
-		_, err := r.Await(ctx, large(i).Key())
+		_, err := r.Await(ctx, largeBatch(i).Key())
 		require.NoError(t, err)
 	}
 	release()
@@ -250,5 +250,5 @@ func TestARunnerReportsALargeLog(t *testing.T) {
 	assert.Less(t, logBytes(t, path), int64(1<<20))
 	stop()
 	require.NoError(t, <-ended)
-	assert.Empty(t, told, fmt.Sprint("said once, of ", is))
+	assert.Empty(t, told, fmt.Sprint("said once, of ", logErr))
 }

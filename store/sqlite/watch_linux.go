@@ -29,14 +29,14 @@ type watch struct {
 const watchedEvents = syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_CREATE | syscall.IN_MOVED_TO | syscall.IN_MOVED_FROM |
 	syscall.IN_DELETE | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 
-func newWatch(f *files) (*watch, error) {
+func newWatch(f *databaseFiles) (*watch, error) {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("inotify_init1", err)
 	}
 	w := &watch{
-		events: os.NewFile(uintptr(fd), "inotify"), paths: [2]string{f.log(), f.path},
-		names: [2]string{filepath.Base(f.log()), filepath.Base(f.path)},
+		events: os.NewFile(uintptr(fd), "inotify"), paths: [2]string{f.logPath(), f.path},
+		names: [2]string{filepath.Base(f.logPath()), filepath.Base(f.path)},
 	}
 	if _, err := syscall.InotifyAddWatch(fd, filepath.Dir(f.path), watchedEvents); err != nil {
 		w.close()
@@ -89,15 +89,15 @@ func (w *watch) drain(fd int) (all observation, err error) {
 		case err != nil:
 			return all, os.NewSyscallError("read", err)
 		}
-		s := w.read(w.buf[:n])
-		all.written, all.touched = all.written || s.written, all.touched || s.touched
+		s := w.parseEvents(w.buf[:n])
+		all.isWritten, all.isTouched = all.isWritten || s.isWritten, all.isTouched || s.isTouched
 	}
 }
 
-// read combines the events in b, each a struct inotify_event (see inotify(7)). If the kernel has
+// parseEvents combines the events in b, each a struct inotify_event (see inotify(7)). If the kernel has
 // dropped events, or the directory itself was moved, it reports a write: the caller then reads the
 // database, and finds out what has changed.
-func (w *watch) read(b []byte) (s observation) {
+func (w *watch) parseEvents(b []byte) (s observation) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))
 		b = b[syscall.SizeofInotifyEvent:]
@@ -107,9 +107,9 @@ func (w *watch) read(b []byte) (s observation) {
 		ours := name == w.names[0] || name == w.names[1]
 		switch {
 		case mask&syscall.IN_ATTRIB != 0:
-			s.touched = s.touched || ours
+			s.isTouched = s.isTouched || ours
 		case ours, name == "":
-			s.written = true
+			s.isWritten = true
 		}
 	}
 	return s

@@ -16,7 +16,7 @@ import (
 // nor one that comes after a wait has ended without an event.
 func TestWatch(t *testing.T) {
 	dir := t.TempDir()
-	f := &files{path: filepath.Join(dir, "q.db")}
+	f := &databaseFiles{path: filepath.Join(dir, "q.db")}
 	write := func(path string) { require.NoError(t, os.WriteFile(path, []byte("x"), 0o600)) }
 	write(f.path)
 	w, err := newWatch(f)
@@ -29,19 +29,19 @@ func TestWatch(t *testing.T) {
 	}
 	see(observation{}, time.Millisecond)
 	see(observation{}, 0)
-	write(f.log())
-	see(observation{written: true}, 0)
+	write(f.logPath())
+	see(observation{isWritten: true}, 0)
 	require.NoError(t, w.touch())
-	see(observation{touched: true}, time.Minute)
+	see(observation{isTouched: true}, time.Minute)
 	write(f.path)
 	require.NoError(t, w.touch())
-	see(observation{written: true, touched: true}, time.Minute)
+	see(observation{isWritten: true, isTouched: true}, time.Minute)
 	write(filepath.Join(dir, "another.db"))
 	see(observation{}, time.Millisecond)
 	see(observation{}, -time.Second)
-	require.NoError(t, os.Remove(f.log()))
+	require.NoError(t, os.Remove(f.logPath()))
 	require.NoError(t, w.touch())
-	see(observation{written: true, touched: true}, time.Minute)
+	see(observation{isWritten: true, isTouched: true}, time.Minute)
 
 	time.AfterFunc(time.Millisecond, w.close)
 	_, err = w.wait(time.Minute)
@@ -52,17 +52,17 @@ func TestWatch(t *testing.T) {
 
 // Hear reports a commit even if its event came together with the event of a test.
 func TestHearDuringTheTest(t *testing.T) {
-	s, _, path := fresh(t)
+	s, _, path := newTestStore(t)
 	w, err := newWatch(s.files)
 	require.NoError(t, err)
-	e := &ear{t, make(chan store.Hint, 1000), make(chan error, 1)}
-	h := &hearCall{s: s, w: w, l: store.Listener{Wants: store.AllTopics, Heard: func(h store.Hint) { e.heard <- h }, Live: func(string) {}}}
+	e := &testListener{t, make(chan store.Hint, 1000), make(chan error, 1)}
+	h := &hearCall{store: s, watch: w, listener: store.Listener{Wants: store.AllTopics, Heard: func(h store.Hint) { e.hints <- h }, Live: func(string) {}}}
 	require.NoError(t, h.readNews(t.Context()))
-	o := startOther(t, path)
-	o.does("add lane1 a")
-	go func() { e.ended <- h.listen(t.Context()) }()
-	e.until("the commit before the test", lane("lane1"))
+	o := startOtherProcess(t, path)
+	o.requireRun("add lane1 a")
+	go func() { e.result <- h.listen(t.Context()) }()
+	e.hintsUntil("the commit before the test", isAboutLane("lane1"))
 	w.close()
-	require.Error(t, <-e.ended)
-	o.end()
+	require.Error(t, <-e.result)
+	o.requireEnd()
 }

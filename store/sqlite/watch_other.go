@@ -12,10 +12,10 @@ const canWatch = false
 // watch is not used on this system.
 type watch struct{}
 
-func newWatch(*files) (*watch, error) { return nil, nil }
+func newWatch(*databaseFiles) (*watch, error) { return nil, nil }
 
 func (*watch) close() {}
 
-func (*watch) wait(time.Duration) (seen, error) { return seen{}, nil }
+func (*watch) wait(time.Duration) (observation, error) { return observation{}, nil }
 
 func (*watch) touch() error { return nil }

@@ -30,7 +30,7 @@ type claimable struct {
 	sqlstore.Stored
 	footprint batch.Footprint
 	size      int  // the bytes of the payload; read only by claims
-	partial   bool // true while only a few columns of the row were read
+	isPartial bool // true while only a few columns of the row were read
 }
 
 // claimable returns the batch in the columns of colsClaim if claim is true, and in all columns
@@ -46,7 +46,7 @@ func (c *rowCols) claimable(claim bool) (r *claimable, err error) {
 	}
 	r.Now = store.NewRow()
 	r.Now.State, r.Now.Version, r.Now.Attempt, r.Now.Requeued = batch.State(c.State), c.Version, int(c.Attempt), c.Requeued
-	r.partial = r.Now.State.Claimable()
+	r.isPartial = r.Now.State.Claimable()
 	return r, nil
 }
 
@@ -106,7 +106,7 @@ func (t *session) readClaimables(ctx context.Context, query string, claim bool, 
 			return err
 		}
 		s := batch.ServiceID(r.ServiceID)
-		if found[s] = append(found[s], r); r.partial {
+		if found[s] = append(found[s], r); r.isPartial {
 			parts[r.Seq] = r
 		}
 		return nil

@@ -14,7 +14,7 @@ import (
 // A claim reads only a few columns of most rows. Its claims have the same values as a read of the
 // whole row, with any history of the row.
 func TestClaimReadsWhatMatters(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	added, failed, refused := newBatch("a", 1), newBatch("b", 2), newBatch("c", 3)
 	require.NoError(t, s.Add(t.Context(), added, failed, refused))
 	rec, err := s.Get(t.Context(), refused.Key())
@@ -23,7 +23,7 @@ func TestClaimReadsWhatMatters(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test", Reason: "why"})
 	require.NoError(t, err)
-	c, err := s.Claim(t.Context(), query("b"), serial)
+	c, err := s.Claim(t.Context(), claimQuery("b"), chooseSerially)
 	require.NoError(t, err)
 	require.Len(t, c.Runs, 1)
 	was := c.Runs[0].Batches[0]
@@ -32,7 +32,7 @@ func TestClaimReadsWhatMatters(t *testing.T) {
 		Error: &batch.SubmissionError{Kind: "busy", Message: "try later"},
 	}})
 	require.NoError(t, err)
-	c, err = s.Claim(t.Context(), query("a", "b", "c"), serial)
+	c, err = s.Claim(t.Context(), claimQuery("a", "b", "c"), chooseSerially)
 	require.NoError(t, err)
 	require.Len(t, c.Runs, 3)
 	for _, r := range c.Runs {

@@ -18,32 +18,32 @@ import (
 // saves a round trip. The server runs them one after the other, and none after the first error. So
 // no statement runs outside of its transaction.
 type conn struct {
-	c       *pgxpool.Conn
-	p       *pool
-	begin   []string // the statements that begin the transaction, if they are not sent yet
-	begun   bool
-	session *conns.Session
+	poolConn    *pgxpool.Conn
+	pool        *pool
+	unsentBegin []string // the statements that begin the transaction, if they are not sent yet
+	hasBegun    bool
+	session     *conns.Session
 }
 
 func (c *conn) Begin(_ context.Context, text string) error {
-	c.begin = c.p.statements(text)
+	c.unsentBegin = c.pool.statements(text)
 	return nil
 }
 
-func (c *conn) Begun() bool             { return c.begun }
+func (c *conn) Begun() bool             { return c.hasBegun }
 func (c *conn) Session() *conns.Session { return c.session }
 
 func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	switch {
-	case c.begin != nil && (text == conns.Commit || text == conns.Rollback):
-		c.begin = nil // the server does not know of this transaction
+	case c.unsentBegin != nil && (text == conns.Commit || text == conns.Rollback):
+		c.unsentBegin = nil // the server does not know of this transaction
 		return 0, nil
-	case c.begin != nil:
+	case c.unsentBegin != nil:
 		var last pgx.BatchResults
 		var err error
 		if len(args) == 0 { // the text may consist of several statements
-			list := c.p.statements(text)
-			c.begin = append(slices.Clip(c.begin), list[:len(list)-1]...)
+			list := c.pool.statements(text)
+			c.unsentBegin = append(slices.Clip(c.unsentBegin), list[:len(list)-1]...)
 			text = list[len(list)-1]
 		}
 		if last, err = c.sendFirst(ctx, text, args); err != nil {
@@ -51,18 +51,18 @@ func (c *conn) Exec(ctx context.Context, text string, args ...any) (int64, error
 		}
 		tag, _ := last.Exec() // Close returns the same error
 		return tag.RowsAffected(), c.readEnd(last)
-	case text == conns.Commit && c.c.Conn().PgConn().TxStatus() == 'E':
+	case text == conns.Commit && c.poolConn.Conn().PgConn().TxStatus() == 'E':
 		return 0, pgx.ErrTxCommitRollback // the server would roll back and report success
 	case len(args) == 0:
 		return 0, c.sendText(ctx, text)
 	}
-	tag, err := c.c.Exec(ctx, text, args...)
+	tag, err := c.poolConn.Exec(ctx, text, args...)
 	return tag.RowsAffected(), err
 }
 
 func (c *conn) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
-	if c.begin == nil {
-		return found(c.c.Query(ctx, text, args...))
+	if c.unsentBegin == nil {
+		return rowsOf(c.poolConn.Query(ctx, text, args...))
 	}
 	last, err := c.sendFirst(ctx, text, args)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *conn) sendFirst(ctx context.Context, text string, args []any) (pgx.Batc
 // reads the results of the beginning, and returns the results of the statements.
 func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResults, error) {
 	b := &pgx.Batch{}
-	for _, s := range c.begin {
+	for _, s := range c.unsentBegin {
 		b.Queue(s)
 	}
 	for _, s := range list {
@@ -105,9 +105,9 @@ func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResul
 			q.Query(func(r pgx.Rows) error { return s.Read(rows{r}) })
 		}
 	}
-	begin := c.begin
-	c.begin = nil
-	all := c.c.SendBatch(ctx, b)
+	begin := c.unsentBegin
+	c.unsentBegin = nil
+	all := c.poolConn.SendBatch(ctx, b)
 	for range begin {
 		if _, err := all.Exec(); err != nil {
 			_ = all.Close() // it returns the same error
@@ -123,7 +123,7 @@ func (c *conn) send(ctx context.Context, list []conns.Statement) (pgx.BatchResul
 // readEnd reads the results to their end.
 func (c *conn) readEnd(all pgx.BatchResults) error {
 	err := all.Close()
-	c.begun = c.begun || err == nil
+	c.hasBegun = c.hasBegun || err == nil
 	return err
 }
 
@@ -131,14 +131,14 @@ func (c *conn) readEnd(all pgx.BatchResults) error {
 // transaction.
 type firstRows struct {
 	rows
-	c   *conn
-	all pgx.BatchResults
+	conn    *conn
+	results pgx.BatchResults
 }
 
 // Close also returns an error at the end of the results, which Err does not have.
 func (r firstRows) Close() error {
 	r.Rows.Close()
-	if err := r.c.readEnd(r.all); r.Err() == nil {
+	if err := r.conn.readEnd(r.results); r.Err() == nil {
 		return err
 	}
 	return nil
@@ -148,8 +148,8 @@ func (r firstRows) Close() error {
 // if the connection breaks before the answer, the error of pgx's Exec says that nothing was sent,
 // and does not say why the connection broke.
 func (c *conn) sendText(ctx context.Context, text string) error {
-	on := c.c.Conn()
-	return traced(ctx, on, c.p.tracer, text, func(ctx context.Context) error {
+	on := c.poolConn.Conn()
+	return traced(ctx, on, c.pool.tracer, text, func(ctx context.Context) error {
 		return on.PgConn().Exec(ctx, text).Close()
 	})
 }
@@ -167,19 +167,19 @@ func traced(ctx context.Context, on *pgx.Conn, tracer pgx.QueryTracer, text stri
 	return err
 }
 
-func (c *conn) Release() { c.c.Release() }
+func (c *conn) Release() { c.poolConn.Release() }
 
 func (c *conn) Discard(ctx context.Context) {
-	_ = c.c.Conn().Close(ctx)
-	c.c.Release() // the pool does not keep a closed connection
+	_ = c.poolConn.Conn().Close(ctx)
+	c.poolConn.Release() // the pool does not keep a closed connection
 }
 
 // statements returns the statements of a text, for the protocol that takes them one by one.
 func (p *pool) statements(text string) []string {
-	if known, ok := p.parts.Load(text); ok {
+	if known, ok := p.splitTexts.Load(text); ok {
 		return known.([]string)
 	}
 	list := strings.Split(text, "; ")
-	p.parts.Store(text, list)
+	p.splitTexts.Store(text, list)
 	return list
 }

@@ -10,7 +10,7 @@ import (
 
 // Copy implements [conns.Copier].
 func (c *conn) Copy(ctx context.Context, text string, data io.Reader) error {
-	if c.begin != nil {
+	if c.unsentBegin != nil {
 		begun, err := c.send(ctx, nil)
 		if err == nil {
 			err = c.readEnd(begun)
@@ -19,11 +19,11 @@ func (c *conn) Copy(ctx context.Context, text string, data io.Reader) error {
 			return err
 		}
 	}
-	return copyFrom(ctx, c.c.Conn(), c.p.tracer, text, data)
+	return copyFrom(ctx, c.poolConn.Conn(), c.pool.tracer, text, data)
 }
 
 func copyFrom(ctx context.Context, on *pgx.Conn, tracer pgx.QueryTracer, text string, data io.Reader) error {
-	r := &untilCopied{r: data}
+	r := &copySource{data: data}
 	defer r.end()
 	return traced(ctx, on, tracer, text, func(ctx context.Context) error {
 		_, err := on.PgConn().CopyFrom(ctx, r, text)
@@ -31,25 +31,25 @@ func copyFrom(ctx context.Context, on *pgx.Conn, tracer pgx.QueryTracer, text st
 	})
 }
 
-// untilCopied is the reader of a COPY until the COPY has returned. pgx may go on reading for a
+// copySource is the reader of a COPY until the COPY has returned. pgx may go on reading for a
 // moment after it has found the connection broken.
-type untilCopied struct {
-	mu sync.Mutex
-	r  io.Reader // nil once the COPY has returned
+type copySource struct {
+	mu   sync.Mutex
+	data io.Reader // nil once the COPY has returned
 }
 
 // Read implements io.Reader.
-func (u *untilCopied) Read(p []byte) (int, error) {
+func (u *copySource) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.r == nil {
+	if u.data == nil {
 		return 0, io.ErrClosedPipe
 	}
-	return u.r.Read(p)
+	return u.data.Read(p)
 }
 
-func (u *untilCopied) end() {
+func (u *copySource) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.r = nil
+	u.data = nil
 }

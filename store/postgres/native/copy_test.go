@@ -9,24 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slow is a reader whose Read takes some time.
-type slow struct {
-	begun chan struct{}
-	done  bool
+// slowReader is a reader whose Read takes some time.
+type slowReader struct {
+	readBegun chan struct{}
+	isRead    bool
 }
 
-func (s *slow) Read(p []byte) (int, error) {
-	close(s.begun)
+func (s *slowReader) Read(p []byte) (int, error) {
+	close(s.readBegun)
 	time.Sleep(20 * time.Millisecond)
-	s.done = true
+	s.isRead = true
 	return len(p), nil
 }
 
 // After a COPY has returned nobody reads the caller's payloads: the COPY waits for a Read that is
 // under way, and further Reads return nothing.
 func TestNothingIsReadAfterACopy(t *testing.T) {
-	s := &slow{begun: make(chan struct{})}
-	u := &untilCopied{r: s}
+	s := &slowReader{readBegun: make(chan struct{})}
+	u := &copySource{data: s}
 	type result struct {
 		n   int
 		err error
@@ -36,9 +36,9 @@ func TestNothingIsReadAfterACopy(t *testing.T) {
 		n, err := u.Read(make([]byte, 3))
 		read <- result{n, err}
 	}()
-	<-s.begun
+	<-s.readBegun
 	u.end()
-	require.True(t, s.done, "the COPY has returned while its rows are read")
+	require.True(t, s.isRead, "the COPY has returned while its rows are read")
 	assert.Equal(t, result{3, nil}, <-read)
 	n, err := u.Read(make([]byte, 1))
 	assert.Zero(t, n)

@@ -17,27 +17,27 @@ import (
 // database of the pool. Stores with the same function share one session: give it to all shards
 // that are in one database.
 func Listen(dsn string) func(context.Context) (postgres.Listener, error) {
-	s := newSession(func(ctx context.Context) (*pgx.Conn, error) {
+	s := newListenSession(func(ctx context.Context) (*pgx.Conn, error) {
 		c, err := pgx.ParseConfig(dsn)
 		if err != nil {
 			return nil, err
 		}
 		return pgx.ConnectConfig(ctx, c)
 	})
-	return s.newLine
+	return s.newListener
 }
 
 // ListenBeside is [Listen] with a session that connects with the settings of a pool, and is not
 // one of the pool's connections. A store over the pool has such a session of its own by default;
 // stores with the same function share one.
 func ListenBeside(p *pgxpool.Pool) func(context.Context) (postgres.Listener, error) {
-	return connectBeside(p).newLine
+	return connectBeside(p).newListener
 }
 
 // connectBeside opens sessions with the settings of a pool, outside the pool. The pool's Close
 // would wait for a connection of the pool that is in use.
-func connectBeside(p *pgxpool.Pool) *session {
-	return newSession(func(ctx context.Context) (*pgx.Conn, error) {
+func connectBeside(p *pgxpool.Pool) *listenSession {
+	return newListenSession(func(ctx context.Context) (*pgx.Conn, error) {
 		all := p.Config()
 		own := all.ConnConfig.Copy()
 		if all.BeforeConnect != nil { // it may set the password
@@ -52,7 +52,7 @@ func connectBeside(p *pgxpool.Pool) *session {
 
 // Listen implements [conns.Pool].
 func (p *pool) Listen(ctx context.Context) (_ conns.Listener, way string, err error) {
-	l, err := p.listens.newLine(ctx)
+	l, err := p.listenSession.newListener(ctx)
 	return l, "a connection beside pgx's pool", err
 }
 

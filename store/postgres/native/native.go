@@ -38,7 +38,7 @@ func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
 	if p == nil {
 		return nil, &batch.InputError{Field: "pool", Value: "nil", Want: "an open *pgxpool.Pool"}
 	}
-	s, adders, err := postgres.Over(&pool{p: p, tracer: p.Config().ConnConfig.Tracer, listens: connectBeside(p)}, o)
+	s, adders, err := postgres.Over(&pool{pgxPool: p, tracer: p.Config().ConnConfig.Tracer, listenSession: connectBeside(p)}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +52,18 @@ func (s *Store) Tx(t pgx.Tx) store.Tx { return ownTx{s, txOf(t)} }
 // Owns is [store.Store].Owns. A Tx of the embedded store is its own, too.
 func (s *Store) Owns(tx store.Tx) bool {
 	own, is := tx.(ownTx)
-	return is && own.s == s || s.Store.Owns(tx)
+	return is && own.store == s || s.Store.Owns(tx)
 }
 
 // ownTx is a transaction of the application.
 type ownTx struct {
-	s  *Store
-	tx conns.Tx
+	store *Store
+	tx    conns.Tx
 }
 
 // Add implements [store.Tx].
 func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
-	return o.s.adders.Batches(ctx, o.tx, batches...)
+	return o.store.adders.Batches(ctx, o.tx, batches...)
 }
 
 // AddOrdersTx is [postgres.Store.AddOrdersTx] in a transaction of pgx, as Tx.
@@ -81,40 +81,40 @@ func txOf(t pgx.Tx) conns.Tx {
 
 // pool is a [conns.Pool].
 type pool struct {
-	p        *pgxpool.Pool
-	tracer   pgx.QueryTracer
-	parts    sync.Map // the statements of each text that has several
-	sessions conns.Sessions
-	listens  *session
+	pgxPool       *pgxpool.Pool
+	tracer        pgx.QueryTracer
+	splitTexts    sync.Map // the statements of each text that has several
+	sessions      conns.Sessions
+	listenSession *listenSession
 }
 
 func (p *pool) Acquire(ctx context.Context) (conns.Conn, error) {
-	c, err := p.p.Acquire(ctx)
+	c, err := p.pgxPool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, p: p, session: p.sessions.Of(c.Conn(), func() int { return int(p.p.Stat().TotalConns()) })}, nil
+	return &conn{poolConn: c, pool: p, session: p.sessions.Of(c.Conn(), func() int { return int(p.pgxPool.Stat().TotalConns()) })}, nil
 }
 
-func (p *pool) Idle() int             { return int(p.p.Stat().IdleConns()) }
-func (p *pool) Single() bool          { return p.p.Stat().MaxConns() == 1 }
+func (p *pool) Idle() int             { return int(p.pgxPool.Stat().IdleConns()) }
+func (p *pool) Single() bool          { return p.pgxPool.Stat().MaxConns() == 1 }
 func (p *pool) Unsent(err error) bool { return pgconn.SafeToRetry(err) }
 
 func (p *pool) OpenDB() (*sql.DB, func()) {
-	db := stdlib.OpenDBFromPool(p.p)
+	db := stdlib.OpenDBFromPool(p.pgxPool)
 	return db, func() { _ = db.Close() } // db has no connection in use any more
 }
 
 // tx is an application's transaction, a [conns.Tx].
-type tx struct{ t pgx.Tx }
+type tx struct{ pgxTx pgx.Tx }
 
 func (t tx) Exec(ctx context.Context, text string, args ...any) (int64, error) {
-	tag, err := t.t.Exec(ctx, text, args...)
+	tag, err := t.pgxTx.Exec(ctx, text, args...)
 	return tag.RowsAffected(), err
 }
 
 func (t tx) Query(ctx context.Context, text string, args ...any) (sqlstore.Rows, error) {
-	return found(t.t.Query(ctx, text, args...))
+	return rowsOf(t.pgxTx.Query(ctx, text, args...))
 }
 
 func (t tx) Together(ctx context.Context, list ...conns.Statement) error {
@@ -123,11 +123,11 @@ func (t tx) Together(ctx context.Context, list ...conns.Statement) error {
 
 // Copy implements [conns.Copier].
 func (t tx) Copy(ctx context.Context, text string, data io.Reader) error {
-	c := t.t.Conn()
+	c := t.pgxTx.Conn()
 	return copyFrom(ctx, c, c.Config().Tracer, text, data)
 }
 
-func found(r pgx.Rows, err error) (sqlstore.Rows, error) {
+func rowsOf(r pgx.Rows, err error) (sqlstore.Rows, error) {
 	if err != nil {
 		return nil, err
 	}

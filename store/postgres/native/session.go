@@ -11,28 +11,28 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// session is one session on which several stores listen. It is open while at least one of them
+// listenSession is one session on which several stores listen. It is open while at least one of them
 // listens.
-type session struct {
-	open func(context.Context) (*pgx.Conn, error)
-	turn chan struct{} // has capacity one; whoever reads or changes wire has put its element
-	wire *wire         // the connection that was opened last; nil before the first
+type listenSession struct {
+	open     func(context.Context) (*pgx.Conn, error)
+	wireLock chan struct{} // has capacity one; whoever reads or changes wire has put its element
+	conn     *sharedConn   // the connection that was opened last; nil before the first
 }
 
-func newSession(open func(context.Context) (*pgx.Conn, error)) *session {
-	return &session{open: open, turn: make(chan struct{}, 1)}
+func newListenSession(open func(context.Context) (*pgx.Conn, error)) *listenSession {
+	return &listenSession{open: open, wireLock: make(chan struct{}, 1)}
 }
 
-// newLine is a [postgres.Options].Listen. Each call returns a new listener.
-func (s *session) newLine(ctx context.Context) (conns.Listener, error) {
+// newListener is a [postgres.Options].Listen. Each call returns a new listener.
+func (s *listenSession) newListener(ctx context.Context) (conns.Listener, error) {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.wireLock <- struct{}{}:
+		defer func() { <-s.wireLock }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if s.wire != nil {
-		if l := s.wire.join(); l != nil {
+	if s.conn != nil {
+		if l := s.conn.join(); l != nil {
 			return l, nil
 		}
 	}
@@ -40,106 +40,106 @@ func (s *session) newLine(ctx context.Context) (conns.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.wire = &wire{c: c, lines: map[*line]string{}, ended: make(chan struct{})}
-	l := s.wire.join()
-	go s.wire.run() //nolint:gosec // the connection is used for longer than this call
+	s.conn = &sharedConn{conn: c, listeners: map[*connListener]string{}, ended: make(chan struct{})}
+	l := s.conn.join()
+	go s.conn.run() //nolint:gosec // the connection is used for longer than this call
 	return l, nil
 }
 
-// wire is a connection, and the listeners that share it.
-type wire struct {
-	c     *pgx.Conn
+// sharedConn is a connection, and the listeners that share it.
+type sharedConn struct {
+	conn  *pgx.Conn
 	ended chan struct{} // closed after the connection is closed
 	err   error         // why the connection ended; set before gone
 
-	mu        sync.Mutex
-	lines     map[*line]string // the channel of each listener; "" before its Listen
-	over      bool             // true once no listener may join
-	gone      bool             // true once no asks are carried out
-	asks      []ask
-	interrupt context.CancelFunc // cancels the wait for a notification; nil while there is no such wait
+	mu            sync.Mutex
+	listeners     map[*connListener]string // the channel of each listener; "" before its Listen
+	isClosedToNew bool                     // true once no listener may join
+	hasEnded      bool                     // true once no asks are carried out
+	requests      []request
+	cancelWait    context.CancelFunc // cancels the wait for a notification; nil while there is no such wait
 }
 
-// ask is a statement for the connection, and the channel for its result.
-type ask struct {
-	do   func(c *pgconn.PgConn) error
-	done chan error // has capacity one
+// request is a statement for the connection, and the channel for its result.
+type request struct {
+	run    func(c *pgconn.PgConn) error
+	result chan error // has capacity one
 }
 
-// line is the [conns.Listener] of one store.
-type line struct {
-	w      *wire
-	heard  chan string
-	closed chan struct{}
+// connListener is the [conns.Listener] of one store.
+type connListener struct {
+	conn     *sharedConn
+	payloads chan string
+	closed   chan struct{}
 }
 
-// lineCapacity is how many notifications wait for a store that takes them slowly. If more come,
+// listenerCapacity is how many notifications wait for a store that takes them slowly. If more come,
 // all stores on the connection wait.
-const lineCapacity = 64
+const listenerCapacity = 64
 
 // join returns a listener on the connection, or nil if the connection has ended.
-func (w *wire) join() *line {
+func (w *sharedConn) join() *connListener {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over {
+	if w.isClosedToNew {
 		return nil
 	}
-	l := &line{w: w, heard: make(chan string, lineCapacity), closed: make(chan struct{})}
-	w.lines[l] = ""
+	l := &connListener{conn: w, payloads: make(chan string, listenerCapacity), closed: make(chan struct{})}
+	w.listeners[l] = ""
 	return l
 }
 
 // run waits for notifications until no listener is left, or the connection is lost.
-func (w *wire) run() {
+func (w *sharedConn) run() {
 	w.err = w.wait()
 	w.mu.Lock()
-	w.over, w.gone = true, true
-	for _, a := range w.asks {
-		a.done <- w.err
+	w.isClosedToNew, w.hasEnded = true, true
+	for _, a := range w.requests {
+		a.result <- w.err
 	}
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
 	// A pooler may have carried LISTEN out on a connection that others use.
-	_ = w.c.PgConn().Exec(ctx, "UNLISTEN *").Close()
-	_ = w.c.Close(ctx) // an error does not matter, since the session ends
+	_ = w.conn.PgConn().Exec(ctx, "UNLISTEN *").Close()
+	_ = w.conn.Close(ctx) // an error does not matter, since the session ends
 	close(w.ended)
 }
 
-// errUnheard means that no listener is left.
-var errUnheard = errors.New("nobody listens on the session any more")
+// errNoListeners means that no listener is left.
+var errNoListeners = errors.New("nobody listens on the session any more")
 
-func (w *wire) wait() error {
+func (w *sharedConn) wait() error {
 	for {
 		ctx, interrupt := context.WithCancel(context.Background())
 		w.mu.Lock()
-		asks, empty := w.asks, len(w.lines) == 0
-		w.asks, w.interrupt = nil, interrupt
+		asks, empty := w.requests, len(w.listeners) == 0
+		w.requests, w.cancelWait = nil, interrupt
 		w.mu.Unlock()
 		for _, a := range asks {
-			a.done <- a.do(w.c.PgConn())
+			a.result <- a.run(w.conn.PgConn())
 		}
 		if empty {
 			interrupt()
-			return errUnheard
+			return errNoListeners
 		}
-		n, err := w.c.WaitForNotification(ctx) // a wait that is cancelled leaves the connection usable
+		n, err := w.conn.WaitForNotification(ctx) // a wait that is cancelled leaves the connection usable
 		asked := ctx.Err() != nil
 		interrupt()
 		switch {
 		case err == nil:
 			w.deliver(n)
-		case !asked || w.c.IsClosed():
+		case !asked || w.conn.IsClosed():
 			return err
 		}
 	}
 }
 
 // deliver passes a notification to the listeners of its channel.
-func (w *wire) deliver(n *pgconn.Notification) {
-	var to []*line
+func (w *sharedConn) deliver(n *pgconn.Notification) {
+	var to []*connListener
 	w.mu.Lock()
-	for l, channel := range w.lines {
+	for l, channel := range w.listeners {
 		if channel == n.Channel {
 			to = append(to, l)
 		}
@@ -147,38 +147,38 @@ func (w *wire) deliver(n *pgconn.Notification) {
 	w.mu.Unlock()
 	for _, l := range to {
 		select {
-		case l.heard <- n.Payload:
+		case l.payloads <- n.Payload:
 		case <-l.closed:
 		}
 	}
 }
 
 // send lets the connection run a statement.
-func (w *wire) send(a ask) {
+func (w *sharedConn) send(a request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.gone {
-		a.done <- w.err
+	if w.hasEnded {
+		a.result <- w.err
 		return
 	}
-	w.asks = append(w.asks, a)
-	if w.interrupt != nil {
-		w.interrupt()
+	w.requests = append(w.requests, a)
+	if w.cancelWait != nil {
+		w.cancelWait()
 	}
 }
 
 // Listen implements [conns.Listener].
-func (l *line) Listen(ctx context.Context, channel string) error {
-	l.w.mu.Lock()
-	l.w.lines[l] = channel
-	l.w.mu.Unlock()
+func (l *connListener) Listen(ctx context.Context, channel string) error {
+	l.conn.mu.Lock()
+	l.conn.listeners[l] = channel
+	l.conn.mu.Unlock()
 	do := func(c *pgconn.PgConn) error {
 		return c.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()).Close()
 	}
-	a := ask{do, make(chan error, 1)}
-	l.w.send(a)
+	a := request{do, make(chan error, 1)}
+	l.conn.send(a)
 	select {
-	case err := <-a.done:
+	case err := <-a.result:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -186,12 +186,12 @@ func (l *line) Listen(ctx context.Context, channel string) error {
 }
 
 // Next implements [conns.Listener].
-func (l *line) Next(ctx context.Context) (string, error) {
+func (l *connListener) Next(ctx context.Context) (string, error) {
 	select {
-	case payload := <-l.heard:
+	case payload := <-l.payloads:
 		return payload, nil
-	case <-l.w.ended:
-		return "", l.w.err
+	case <-l.conn.ended:
+		return "", l.conn.err
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -199,14 +199,14 @@ func (l *line) Next(ctx context.Context) (string, error) {
 
 // Close implements [conns.Listener]. A store that has got no notifications opens another
 // connection next time. The other stores stay on this connection until they find that out, too.
-func (l *line) Close(lost error) {
+func (l *connListener) Close(lost error) {
 	close(l.closed)
-	w := l.w
+	w := l.conn
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.lines, l)
-	w.over = w.over || lost != nil || len(w.lines) == 0
-	if w.interrupt != nil {
-		w.interrupt()
+	delete(w.listeners, l)
+	w.isClosedToNew = w.isClosedToNew || lost != nil || len(w.listeners) == 0
+	if w.cancelWait != nil {
+		w.cancelWait()
 	}
 }

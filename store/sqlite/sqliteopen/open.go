@@ -22,9 +22,9 @@ const maxConns = 4
 // DefaultPageSize is the default of [Options].PageSize.
 const DefaultPageSize = 2048
 
-// copyAfter is the size of the log, in bytes, from which a commit copies it to the database. It is
+// checkpointAfterBytes is the size of the log, in bytes, from which a commit copies it to the database. It is
 // SQLite's default of 1000 pages with SQLite's default page size of 4096.
-const copyAfter = 1000 * 4096
+const checkpointAfterBytes = 1000 * 4096
 
 // Options of a database file. nil and the zero value are good choices.
 type Options struct {
@@ -60,7 +60,7 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	if size < 512 || size > 65536 || size&(size-1) != 0 {
 		return nil, &batch.InputError{Field: "PageSize", Value: strconv.Itoa(size), Want: "a power of two from 512 to 65536, or 0 for 2048"}
 	}
-	where, err := location(path)
+	where, err := fileURL(path)
 	if err != nil {
 		return nil, fmt.Errorf("sqliteopen: %w", err)
 	}
@@ -83,17 +83,17 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// shared returns the parameters of a data source name that both drivers have. Foreign keys are
+// sharedSettings returns the parameters of a data source name that both drivers have. Foreign keys are
 // enforced for the application's own tables.
-func shared() url.Values {
+func sharedSettings() url.Values {
 	return url.Values{"_busy_timeout": {"5000"}, "_synchronous": {"FULL"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
 }
 
 // cacheSize is the size of each connection's cache: 16 MiB.
 const cacheSize = "-16384"
 
-// location returns the URI of a path, without parameters.
-func location(path string) (*url.URL, error) {
+// fileURL returns the URI of a path, without parameters.
+func fileURL(path string) (*url.URL, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("path %q: want a file name or %s", path, Memory)
 	}

@@ -19,20 +19,20 @@ type mattn struct {
 }
 
 func connector(where *url.URL, pageSize int) (driver.Connector, error) {
-	settings := shared()
+	settings := sharedSettings()
 	settings.Set("_stmt_cache_size", "64") // more than package sqlite has statements
 	settings.Set("_cache_size", cacheSize)
-	return &mattn{dsn: dataSourceName(where, settings), driver: sqlite3.SQLiteDriver{ConnectHook: hook(pageSize)}}, nil
+	return &mattn{dsn: dataSourceName(where, settings), driver: sqlite3.SQLiteDriver{ConnectHook: connectHook(pageSize)}}, nil
 }
 
 func (c *mattn) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 
 func (c *mattn) Driver() driver.Driver { return &c.driver }
 
-// hook returns the function that sets up a connection. It sets the page size before the journal
+// connectHook returns the function that sets up a connection. It sets the page size before the journal
 // mode, which creates the file.
-func hook(pageSize int) func(*sqlite3.SQLiteConn) error {
-	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, copyAfter/pageSize)
+func connectHook(pageSize int) func(*sqlite3.SQLiteConn) error {
+	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, checkpointAfterBytes/pageSize)
 	return func(c *sqlite3.SQLiteConn) error {
 		_, err := c.Exec(pragmas, nil)
 		if err == nil && c.GetFilename("") != "" { // the database is not in memory

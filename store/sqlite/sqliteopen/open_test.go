@@ -72,9 +72,9 @@ func TestPageSize(t *testing.T) {
 	}
 	for _, bad := range []int{-1, 256, 1000, 131072} {
 		_, err := sqliteopen.OpenWith(filepath.Join(t.TempDir(), "q.db"), &sqliteopen.Options{PageSize: bad})
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in)
-		assert.Equal(t, "PageSize", in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr)
+		assert.Equal(t, "PageSize", inputErr.Field)
 	}
 }
 

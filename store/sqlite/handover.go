@@ -28,25 +28,25 @@ func (w *writerConn) close() {
 // connection would cost more: when one connection writes, SQLite drops all pages that another has
 // read, and statements are prepared on one connection.
 type writerHandover struct {
-	mu      sync.Mutex
-	waiting int // the number of writers that wait for their turn
-	conn    *writerConn
+	mu             sync.Mutex
+	waitingWriters int // the number of writers that wait for their turn
+	leftConn       *writerConn
 }
 
-// wait announces a writer before it waits for its turn.
-func (b *writerHandover) wait() {
+// announce announces a writer before it waits for its turn.
+func (b *writerHandover) announce() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting++
+	b.waitingWriters++
 }
 
 // take returns the connection that was left to the writer whose turn it is, or nil.
 func (b *writerHandover) take() *writerConn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting--
-	w := b.conn
-	b.conn = nil
+	b.waitingWriters--
+	w := b.leftConn
+	b.leftConn = nil
 	return w
 }
 
@@ -55,9 +55,9 @@ func (b *writerHandover) take() *writerConn {
 func (b *writerHandover) forgo() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.waiting--; b.waiting == 0 && b.conn != nil {
-		b.conn.close()
-		b.conn = nil
+	if b.waitingWriters--; b.waitingWriters == 0 && b.leftConn != nil {
+		b.leftConn.close()
+		b.leftConn = nil
 	}
 }
 
@@ -65,10 +65,10 @@ func (b *writerHandover) forgo() {
 func (b *writerHandover) pass(w *writerConn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.waiting == 0 || w.timesLeft == maxTimesLeft {
+	if b.waitingWriters == 0 || w.timesLeft == maxTimesLeft {
 		return false
 	}
 	w.timesLeft++
-	b.conn = w
+	b.leftConn = w
 	return true
 }

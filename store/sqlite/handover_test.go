@@ -16,20 +16,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// waiters waits until n writers wait for their turn.
-func waiters(t *testing.T, s *Store, n int) {
+// waitForWriters waits until n writers wait for their turn.
+func waitForWriters(t *testing.T, s *Store, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		s.handover.mu.Lock()
 		defer s.handover.mu.Unlock()
-		return s.handover.waiting == n
+		return s.handover.waitingWriters == n
 	}, 10*time.Second, time.Millisecond)
 }
 
 // Writers that wait for each other use the same connection, and the last of them returns it to the
 // pool.
 func TestWritersShareAConnection(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	var used []*session
 	var g errgroup.Group
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -46,7 +46,7 @@ func TestWritersShareAConnection(t *testing.T) {
 	<-begun
 	write(func() {})
 	write(func() {})
-	waiters(t, s, 2)
+	waitForWriters(t, s, 2)
 	close(goOn)
 	require.NoError(t, g.Wait())
 	require.Len(t, used, 3)
@@ -63,7 +63,7 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 		"panic": func() error { panic("no") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, _ := fresh(t)
+			s, _, _ := newTestStore(t)
 			var first, second *session
 			var g errgroup.Group
 			begun, goOn := make(chan struct{}), make(chan struct{})
@@ -87,7 +87,7 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 			g.Go(func() error {
 				return s.write(t.Context(), "test", func(_ context.Context, x *session) error { second = x; return nil })
 			})
-			waiters(t, s, 2)
+			waitForWriters(t, s, 2)
 			close(goOn)
 			require.NoError(t, g.Wait())
 			assert.NotSame(t, first, second)
@@ -101,14 +101,14 @@ func TestFailedWriterLeavesNothing(t *testing.T) {
 
 // A connection that was left to a writer that no longer waits returns to the pool.
 func TestWriterForgoesItsTurn(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	w, err := s.takeTurn(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := make(chan error, 1)
 	go func() { gone <- s.Add(ctx, newBatch("a", 1)) }()
-	waiters(t, s, 1)
+	waitForWriters(t, s, 1)
 	require.True(t, s.handover.pass(w), "it is left before the turn ends")
 	cancel()
 	require.ErrorIs(t, <-gone, context.Canceled)
@@ -138,7 +138,7 @@ func TestLastConnectionIsShared(t *testing.T) {
 			require.NoError(t, err)
 			added := make(chan error, 1)
 			go func() { added <- s.Add(t.Context(), newBatch("a", 1)) }()
-			waiters(t, s, 1)
+			waitForWriters(t, s, 1)
 			s.endTurn(w, true)
 			require.NoError(t, <-added)
 			assert.Zero(t, w.timesLeft, "it went back to the pool")
@@ -149,7 +149,7 @@ func TestLastConnectionIsShared(t *testing.T) {
 
 // Writers that follow each other without a pause get an error once the pool is closed.
 func TestWritersEndWithThePool(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	const writers = 4
 	var ready atomic.Int64
 	ended := make(chan error, writers)
@@ -173,7 +173,7 @@ func TestWritersEndWithThePool(t *testing.T) {
 // Migrate, which takes a connection from the pool, first returns the connection that was left to
 // it.
 func TestMigrateGivesBackWhatWasLeft(t *testing.T) {
-	s, _, _ := fresh(t)
+	s, _, _ := newTestStore(t)
 	s.db.SetMaxOpenConns(1)
 	w, err := s.takeTurn(t.Context())
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestMigrateGivesBackWhatWasLeft(t *testing.T) {
 	defer cancel()
 	migrated := make(chan error, 1)
 	go func() { migrated <- s.Migrate(ctx) }()
-	waiters(t, s, 1)
+	waitForWriters(t, s, 1)
 	require.True(t, s.handover.pass(w), "it is left before the turn ends")
 	<-s.writer
 	require.NoError(t, <-migrated)
