@@ -17,9 +17,9 @@ var monitorAndSubmitterFindings = []store.Finding{
 	store.IsPending, store.IsValid, store.IsInvalid, store.IsCommitted, store.Settled, store.NoTrace, store.NotCommitted, store.IsVoid, store.Undecidable,
 }
 
-// monitorsTable has the state after each finding of a monitor (columns), for each row of standings. p
-// is pending, v valid, i invalid, c committed, d delayed, u unknown, r rejected, s submitting; -
-// is the result Bad, f Fenced and h Held.
+// monitorsTable has the state after each finding of a monitor (columns), for each row of
+// standings. p is pending, v valid, i invalid, c committed, d delayed, u unknown, r rejected, s
+// submitting; - is the result Bad, f Fenced and h Held.
 const monitorsTable = `
                   failed refused pending valid invalid committed settled notrace notcommitted isvoid undecidable
 queued            -      -       -       -     -       c         -       -       -            -      -

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// rowHistory is one batch under random findings, together with what a ledger knows: the attempts that
-// may yet take effect.
+// rowHistory is one batch under random findings, together with what a ledger knows: the attempts
+// that may yet take effect.
 type rowHistory struct {
 	t            *testing.T
 	random       *rand.Rand

@@ -149,11 +149,11 @@ func (r Row) Withdraw(now time.Time) (Row, error) {
 	return r, nil
 }
 
-// isSameBytesForEver reports whether each further attempt sends the bytes of the attempts in doubt,
-// to a ledger that never executes them twice. A resend then does not need a person's ruling about
-// the doubt, and the ruling is not trusted: only the ledger ends the doubt. Otherwise a batch
-// whose budget is used up later would be rejected and its bytes forgotten, and other bytes would
-// repeat the effect while the first may still come (docs/design.md#prepared-bytes).
+// isSameBytesForEver reports whether each further attempt sends the bytes of the attempts in
+// doubt, to a ledger that never executes them twice. A resend then does not need a person's ruling
+// about the doubt, and the ruling is not trusted: only the ledger ends the doubt. Otherwise a
+// batch whose budget is used up later would be rejected and its bytes forgotten, and other bytes
+// would repeat the effect while the first may still come (docs/design.md#prepared-bytes).
 func (r Row) isSameBytesForEver() bool {
 	return r.Prepared != nil && r.isHarmlessForEver()
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// requireAllowedFor checks that do returns an error and the unchanged row for all rows but the allowed ones.
+// requireAllowedFor checks that do returns an error and the unchanged row for all rows but the
+// allowed ones.
 func requireAllowedFor(t *testing.T, do func(store.Row) (store.Row, error), allowed, inDoubt string) {
 	t.Helper()
 	for name, r := range rowsByStanding(t) {

@@ -359,7 +359,8 @@ func (r *Row) applyAcceptance(now time.Time, o Outcome) {
 	}
 }
 
-// applyFailure makes the batch wait for another attempt after an attempt that certainly had no effect.
+// applyFailure makes the batch wait for another attempt after an attempt that certainly had no
+// effect.
 func (r *Row) applyFailure(now time.Time, o Outcome) {
 	if r.Refused { // no further attempt follows, however this one ended
 		o.Error = r.Error
@@ -434,8 +435,8 @@ func (r *Row) markPending(now time.Time, o Outcome) {
 	}
 }
 
-// applyNotCommitted resolves the doubt: the batch becomes claimable again, or it ends if no further
-// attempt may follow.
+// applyNotCommitted resolves the doubt: the batch becomes claimable again, or it ends if no
+// further attempt may follow.
 func (r *Row) applyNotCommitted(now time.Time, o Outcome) {
 	r.countRollback(o)
 	r.clearDoubt()
@@ -483,8 +484,8 @@ func (r *Row) makeClaimable(now time.Time, pause time.Duration) {
 	r.NotBefore, r.NextCheck = now.Add(pause), now
 }
 
-// resolveOwnAttempt ends the doubt about the present attempt, which had no effect. An earlier attempt
-// stays in doubt.
+// resolveOwnAttempt ends the doubt about the present attempt, which had no effect. An earlier
+// attempt stays in doubt.
 func (r *Row) resolveOwnAttempt() {
 	if r.DoubtAttempt == r.Attempt {
 		r.clearDoubt()

@@ -21,13 +21,13 @@ const (
 
 	// defaultStatsAge is the default of [RefreshQuery].OlderThan.
 	defaultStatsAge = 15 * time.Second
-	// statsTurnLease is how long a process that counts keeps other processes from counting. If that
-	// process dies, another may count after this time.
+	// statsTurnLease is how long a process that counts keeps other processes from counting. If
+	// that process dies, another may count after this time.
 	statsTurnLease = 2 * StatsLimit
 	// statsTimeShare bounds the part of the time in which processes count: one part of 50.
 	statsTimeShare = 50
-	// maxLivePauses is how many of its pauses an instance counts as live after it was seen last. It
-	// writes its row once in each pause.
+	// maxLivePauses is how many of its pauses an instance counts as live after it was seen last.
+	// It writes its row once in each pause.
 	maxLivePauses = 3
 )
 

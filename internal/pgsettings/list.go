@@ -15,11 +15,11 @@ type Setting struct {
 	fits func(have string) bool
 	// Want is the value that fits, Why is the reason, and Do is how to set it.
 	Want, Why, Do string
-	// isSetByStore is true if a store sets a fitting value for each of its own transactions. Another
-	// value then matters only in a transaction of the application.
+	// isSetByStore is true if a store sets a fitting value for each of its own transactions.
+	// Another value then matters only in a transaction of the application.
 	isSetByStore bool
-	// isForDurability is true if the value only decides what survives a crash. A store's options may
-	// accept other values.
+	// isForDurability is true if the value only decides what survives a crash. A store's options
+	// may accept other values.
 	isForDurability bool
 	// isAdvice is true if a store works with any value, and only the doctor shows the setting.
 	isAdvice bool
@@ -27,7 +27,8 @@ type Setting struct {
 
 func equals(want string) func(string) bool { return func(have string) bool { return have == want } }
 
-// isTimeLimitFrom returns a func that accepts 0, which means no limit, and limits of least or more.
+// isTimeLimitFrom returns a func that accepts 0, which means no limit, and limits of least or
+// more.
 func isTimeLimitFrom(least int) func(string) bool {
 	return func(have string) bool {
 		n := 0
@@ -144,7 +145,8 @@ const (
 	localWithStandbys = "local" + standbysSuffix
 )
 
-// timeLimitSQL returns SQL for a time limit in milliseconds. A server without this setting has no limit.
+// timeLimitSQL returns SQL for a time limit in milliseconds. A server without this setting has no
+// limit.
 func timeLimitSQL(name string) string {
 	return `coalesce((SELECT setting FROM pg_settings WHERE name = '` + name + `'), '0')`
 }

@@ -47,14 +47,15 @@ type Settings struct {
 // record.
 type Record struct {
 	Settings
-	// Alike has further services whose settings were compared and are the same, maxAlikeServices at most.
+	// Alike has further services whose settings were compared and are the same, maxAlikeServices
+	// at most.
 	Alike []batch.ServiceID `json:"alike,omitempty"`
 	// Varies is true if a service of the route was seen with other traits than Service has.
 	Varies bool `json:"varies,omitempty"`
 	// Other has the oldest settings that another process has since replaced by its own, and
 	// Further the later ones, oldest first. They stay until a person confirms that no process has
-	// them any more; Agreed names that person. More is true if there were more than maxOtherSettings, so
-	// that some are not kept.
+	// them any more; Agreed names that person. More is true if there were more than
+	// maxOtherSettings, so that some are not kept.
 	Other   *Settings  `json:"other,omitempty"`
 	Further []Settings `json:"further,omitempty"`
 	More    bool       `json:"more,omitempty"`

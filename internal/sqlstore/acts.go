@@ -71,8 +71,8 @@ func (s *Store) History(ctx context.Context, key batch.Key) ([]batch.Act, error)
 	return all, nil
 }
 
-// readRowsOfBatch returns the rows that a statement finds about a batch. The error wraps batch.ErrNotFound
-// if the batch is not stored.
+// readRowsOfBatch returns the rows that a statement finds about a batch. The error wraps
+// batch.ErrNotFound if the batch is not stored.
 func readRowsOfBatch[T any](ctx context.Context, s *Store, op string, key batch.Key, statement string) ([]T, error) {
 	return readResult(ctx, s.driver.Read, op, func(ctx context.Context, t Tx) ([]T, error) {
 		n, err := seqOf(ctx, t, key)

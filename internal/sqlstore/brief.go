@@ -14,17 +14,18 @@ import (
 const (
 	// maxBriefRows is how many rows of a table one statement of a brief survey reads.
 	maxBriefRows = 50_000
-	// minBriefLanes is the smallest number of lanes to which the rows of one statement may belong. If
-	// they belong to fewer lanes, the lanes are long, and to look up each lane costs less than to
-	// read all of their rows.
+	// minBriefLanes is the smallest number of lanes to which the rows of one statement may belong.
+	// If they belong to fewer lanes, the lanes are long, and to look up each lane costs less than
+	// to read all of their rows.
 	minBriefLanes = 50
-	// maxOtherLanesRows is how many rows of other lanes than those asked for such a statement may read.
+	// maxOtherLanesRows is how many rows of other lanes than those asked for such a statement may
+	// read.
 	maxOtherLanesRows = 1000
 )
 
-// briefSurvey is Survey for a [store.SurveyQuery] with Brief. Other surveys look up each lane in each
-// table. brief reads the tables in the order of the lanes, one span of lanes after the other, and
-// lets the database count.
+// briefSurvey is Survey for a [store.SurveyQuery] with Brief. Other surveys look up each lane in
+// each table. brief reads the tables in the order of the lanes, one span of lanes after the other,
+// and lets the database count.
 func (s *Store) briefSurvey(ctx context.Context, q store.SurveyQuery) (found store.Survey, err error) {
 	for first := true; first || len(found.Lanes) < q.Limit; first = false {
 		part := q
@@ -52,8 +53,8 @@ func (s *Store) briefSurvey(ctx context.Context, q store.SurveyQuery) (found sto
 	return found, nil
 }
 
-// briefSurveyPart reads lanes at one moment. more reports whether further lanes may follow. long reports
-// that briefSurveyPart has read no lane, because the next lanes are long.
+// briefSurveyPart reads lanes at one moment. more reports whether further lanes may follow. long
+// reports that briefSurveyPart has read no lane, because the next lanes are long.
 func (s *Store) briefSurveyPart(ctx context.Context, t Tx, q store.SurveyQuery) (found store.Survey, more, long bool, err error) {
 	if found, err = readClockAndControl(ctx, t); err != nil {
 		return found, false, false, err
@@ -220,8 +221,8 @@ func mergeBrief(counted []briefCount, tried []briefCols, all bool) []store.LaneS
 	return lanes
 }
 
-// briefLaneSurvey combines the count and the attempted rows of a lane. It fills the first elements of
-// rows, which are zero before.
+// briefLaneSurvey combines the count and the attempted rows of a lane. It fills the first elements
+// of rows, which are zero before.
 func briefLaneSurvey(c briefCount, tried []briefCols, all bool, rows []store.LaneRow) store.LaneSurvey {
 	l := store.LaneSurvey{Service: batch.ServiceID(c.Service), Waiting: int(c.N)}
 	n := 0

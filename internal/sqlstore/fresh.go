@@ -16,10 +16,10 @@ const FreshBytes = 12 << 20
 // freshEntryBytes is about the memory that an entry takes beside its texts and its bytes.
 const freshEntryBytes = 256
 
-// maxFreshRefusals is how many batches find no room before a batch replaces other entries. So entries
-// that this process never claims, because another process did or their lane is paused, are removed
-// in the end. If many batches wait, a smaller number would remove batches that are about to be
-// claimed.
+// maxFreshRefusals is how many batches find no room before a batch replaces other entries. So
+// entries that this process never claims, because another process did or their lane is paused, are
+// removed in the end. If many batches wait, a smaller number would remove batches that are about
+// to be claimed.
 const maxFreshRefusals = 8
 
 // Fresh keeps batches that this process has just added, so that its own claims need not read them

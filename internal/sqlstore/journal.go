@@ -138,8 +138,8 @@ func (s *Store) FindStream(ctx context.Context, stream string, ids []string) (fo
 	return found, nil
 }
 
-// streamIDChunks splits ids into slices of MaxKeys, one for each statement. Without ids it returns one
-// empty slice.
+// streamIDChunks splits ids into slices of MaxKeys, one for each statement. Without ids it returns
+// one empty slice.
 func streamIDChunks(ids []string) [][]string {
 	if len(ids) == 0 {
 		return [][]string{{}}

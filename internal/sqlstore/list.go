@@ -150,8 +150,8 @@ func checkCursor(after store.Cursor) error {
 	return err
 }
 
-// listStatement builds the statement of a List. now is the database's clock in microseconds if the query
-// has ages. low is an order key below which nothing of the lane is open.
+// listStatement builds the statement of a List. now is the database's clock in microseconds if the
+// query has ages. low is an order key below which nothing of the lane is open.
 func (d *Driver) listStatement(t Tx, q store.ListQuery, now, low int64) (string, []any, error) {
 	var c conditions
 	// Open batches are found through their own tables, so the length of the history does not

@@ -87,8 +87,8 @@ func (s *Store) operate(ctx context.Context, seen batch.Record, asked batch.Act,
 	})
 }
 
-// loadBatch is Tx.Load for the batch of a key. The error wraps batch.ErrNotFound if the batch is not
-// stored.
+// loadBatch is Tx.Load for the batch of a key. The error wraps batch.ErrNotFound if the batch is
+// not stored.
 func loadBatch(ctx context.Context, t Tx, key batch.Key) (*Stored, int64, error) {
 	n, err := seqOf(ctx, t, key)
 	if err != nil {

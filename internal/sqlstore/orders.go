@@ -118,8 +118,8 @@ func doneUnlessFenced(err error) (bool, error) {
 	return err == nil, err
 }
 
-// lockOrdersByID reads the orders of n ids, in the order of the ids. The element of an id without an
-// order is nil.
+// lockOrdersByID reads the orders of n ids, in the order of the ids. The element of an id without
+// an order is nil.
 func lockOrdersByID(ctx context.Context, t Tx, statement string, n int, id func(i int) order.ID) ([]*orderCols, error) {
 	var ids []order.ID
 	for i := range n {

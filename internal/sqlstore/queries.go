@@ -98,8 +98,8 @@ const (
 	// Tags are the tags of a batch, or "". Only statements that make a record read them.
 	Tags      = `coalesce(b.tags, '') AS tags`
 	sqlTagsOf = `SELECT ` + Tags + ` FROM {batches} b WHERE b.seq = $1::bigint`
-	// tagNameAndValueMatch and tagValueMatches are conditions on a row t of batch_tags. A batch that has a value under
-	// two names counts once.
+	// tagNameAndValueMatch and tagValueMatches are conditions on a row t of batch_tags. A batch
+	// that has a value under two names counts once.
 	tagNameAndValueMatch = `t.name = ?::text AND t.value = ?::text`
 	tagValueMatches      = `t.value = ?::text AND NOT EXISTS (SELECT 1 FROM {batch_tags} x
 		WHERE x.batch_seq = t.batch_seq AND x.name < t.name AND x.value = t.value)`

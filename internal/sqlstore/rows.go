@@ -29,8 +29,8 @@ func newColumns() *columnCache {
 	return &columnCache{mapper: reflectx.NewMapper("db"), fieldIndexes: map[rowShape][][]int{}}
 }
 
-// destinations returns pointers to where the columns of a row go in the value that one points to: its
-// fields, or the value itself if it is no struct.
+// destinations returns pointers to where the columns of a row go in the value that one points to:
+// its fields, or the value itself if it is no struct.
 func (c *columnCache) destinations(statement string, rows Rows, one any) ([]any, error) {
 	v := reflect.ValueOf(one).Elem()
 	if v.Kind() != reflect.Struct {

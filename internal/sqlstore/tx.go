@@ -120,8 +120,8 @@ func New(d Driver) Store { return Store{driver: d} }
 // Abilities returns all abilities except [store.CanHint], since each driver has hints of its own.
 func (s Store) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
 
-// readResult runs do, which may run more than once. It returns the result of the last run, or the zero
-// value and an error.
+// readResult runs do, which may run more than once. It returns the result of the last run, or the
+// zero value and an error.
 func readResult[T any](ctx context.Context, run Run, op string, do func(ctx context.Context, t Tx) (T, error)) (T, error) {
 	var none, found T
 	err := run(ctx, op, func(ctx context.Context, t Tx) (err error) {

@@ -216,8 +216,8 @@ func (s *Store) settle(st order.Settlement) bool {
 	return true
 }
 
-// computeNextRows returns the next rows of all orders of vs. It returns false if f returns false for one
-// of them. s.mu is held.
+// computeNextRows returns the next rows of all orders of vs. It returns false if f returns false
+// for one of them. s.mu is held.
 func (s *Store) computeNextRows(vs []order.Verdict, f func(*orderEntry, order.Verdict) (order.Row, bool)) ([]order.Row, bool) {
 	rows := make([]order.Row, len(vs))
 	for i, v := range vs {

@@ -185,8 +185,8 @@ func (s *Store) lockFor(ctx context.Context, own *Tx, entries []*entry, orders [
 	}
 }
 
-// txWithSameKeys returns an open transaction other than own that has one of these ids or keys, or nil.
-// s.mu is held.
+// txWithSameKeys returns an open transaction other than own that has one of these ids or keys, or
+// nil. s.mu is held.
 func (s *Store) txWithSameKeys(own *Tx, entries []*entry, orders []order.Order) *Tx {
 	for t := range s.openTxs {
 		if t == own {

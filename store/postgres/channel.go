@@ -28,9 +28,9 @@ func (n names) channel() string {
 	return mark + hex.EncodeToString(sum[:16])
 }
 
-// notifyStatement sends a hint. For the commit of a transaction that notifies, the server takes a lock of
-// the whole cluster, and gives the transaction a number and a record of its log. So the statement
-// has a transaction of its own, which waits neither for the disk nor for standbys.
+// notifyStatement sends a hint. For the commit of a transaction that notifies, the server takes a
+// lock of the whole cluster, and gives the transaction a number and a record of its log. So the
+// statement has a transaction of its own, which waits neither for the disk nor for standbys.
 const notifyStatement = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
 // notifyAtCommitStatement sends a hint when the transaction of the application commits.

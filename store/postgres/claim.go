@@ -227,9 +227,9 @@ func (t *session) readAttempted(ctx context.Context, statement string, locked []
 	return windows, nil
 }
 
-// readWaiting adds the first waiting rows, as many as each window wants. It reads the batches of those
-// rows that this process does not know from their Add: in the same statement if that was necessary
-// the last time, and otherwise afterwards.
+// readWaiting adds the first waiting rows, as many as each window wants. It reads the batches of
+// those rows that this process does not know from their Add: in the same statement if that was
+// necessary the last time, and otherwise afterwards.
 func (t *session) readWaiting(ctx context.Context, statement string, windows []*window) error {
 	var ask []*window
 	total := 0

@@ -60,9 +60,9 @@ func (c *sqlConn) Begin(ctx context.Context, text string) error {
 func (c *sqlConn) Begun() bool             { return c.hasBegun }
 func (c *sqlConn) Session() *conns.Session { return c.session }
 
-// commitOrFail is COMMIT after a statement that changes nothing. A server answers COMMIT in a failed
-// transaction with ROLLBACK, which drivers return as a success. In such a transaction the first
-// statement fails.
+// commitOrFail is COMMIT after a statement that changes nothing. A server answers COMMIT in a
+// failed transaction with ROLLBACK, which drivers return as a success. In such a transaction the
+// first statement fails.
 const commitOrFail = "SELECT 1; " + conns.Commit
 
 func (c *sqlConn) Exec(ctx context.Context, text string, args ...any) (int64, error) {

@@ -59,8 +59,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// constraintName returns the name of the constraint or the unique index that a statement violated, or
-// "". Drivers have the name in a field of their error.
+// constraintName returns the name of the constraint or the unique index that a statement violated,
+// or "". Drivers have the name in a field of their error.
 func constraintName(err error) string {
 	var s interface{ SQLState() string }
 	if !errors.As(err, &s) {
@@ -109,8 +109,8 @@ func canRetry(err error) bool {
 	return false
 }
 
-// isConnLost reports whether a connection was gone before any statement ran on it, or was unfit and has
-// been closed.
+// isConnLost reports whether a connection was gone before any statement ran on it, or was unfit
+// and has been closed.
 func (s *Store) isConnLost(err error) bool {
 	if _, is := errors.AsType[unfitError](err); is {
 		return true

@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// scriptedServer is a server that assigns the numbers 1, 1001 and so on, at the time 5. It answers each
-// other query by a part of the query's text.
+// scriptedServer is a server that assigns the numbers 1, 1001 and so on, at the time 5. It answers
+// each other query by a part of the query's text.
 type scriptedServer struct {
 	conns.Pool
 	numberCalls  int64

@@ -45,9 +45,9 @@ func (h *ownDatabase) isLookDue() bool {
 // pool.
 const ownDatabaseLookLimit = time.Second
 
-// checkOwnDatabase refuses a transaction of another database than the store's own. That database may have
-// the same tables, and no Runner of this store would find the batches in it. A restart or a
-// failover changes the location, too. So if the known location is another one, or none is known,
+// checkOwnDatabase refuses a transaction of another database than the store's own. That database
+// may have the same tables, and no Runner of this store would find the batches in it. A restart or
+// a failover changes the location, too. So if the known location is another one, or none is known,
 // the store looks where its own connections lead now. A pool with one connection, which the
 // transaction may hold, cannot do that. If no location is known and the store gets no connection,
 // the transaction is accepted.

@@ -62,8 +62,8 @@ func (t *session) insert(ctx context.Context, in []*addition, added map[int64]bo
 	return err
 }
 
-// insertStatement returns a statement and its arguments: more if a batch has a trace context or tags,
-// and plain otherwise.
+// insertStatement returns a statement and its arguments: more if a batch has a trace context or
+// tags, and plain otherwise.
 func insertStatement(in []*addition, plain, more string) (statement string, args []any) {
 	args = insertArgs(in)
 	if !haveTraceOrTags(in) {

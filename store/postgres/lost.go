@@ -235,8 +235,8 @@ func (t *session) checkWitnesses(ctx context.Context) error {
 	return nil
 }
 
-// errOtherServer ends a transaction whose connection leads to another server than before, because a
-// pooler has moved it. The next try checks the connection again.
+// errOtherServer ends a transaction whose connection leads to another server than before, because
+// a pooler has moved it. The next try checks the connection again.
 var errOtherServer = fmt.Errorf("%w: the connection leads to another server than before", sqlstore.ErrMoved)
 
 // checkServer compares the server on which a statement ran with the server that the connection is

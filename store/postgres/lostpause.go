@@ -27,7 +27,8 @@ func (t *session) checkLoss(ctx context.Context) error {
 	return t.waitForOthers(ctx)
 }
 
-// errOthersUnchecked delays the claims of a store with Options.PauseOnLostCommits after a failover.
+// errOthersUnchecked delays the claims of a store with Options.PauseOnLostCommits after a
+// failover.
 var errOthersUnchecked = errors.New("another server answers, and not every instance has looked whether commits are lost: nothing is claimed for 45 s at most")
 
 const sqlInstances = `SELECT t.body FROM {texts} t WHERE t.kind = 'instance' AND t.changed_at > ` + clock + ` - $1::bigint`

@@ -14,8 +14,8 @@ const (
 	sqlIncarnation = `(SELECT hashtextextended(concat_ws(' ', (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 		'{waiting_batches}'::regclass::oid, pg_relation_filepath('{waiting_batches}'::regclass),
 		pg_relation_filepath('{attempted_batches}'::regclass), pg_relation_filepath('{services}'::regclass)), 0))`
-	// serverStartSQL is the time at which the server was started, as a text. No two servers have the same
-	// time.
+	// serverStartSQL is the time at which the server was started, as a text. No two servers have
+	// the same time.
 	serverStartSQL = `extract(epoch FROM pg_postmaster_start_time())::text`
 	clock          = sqlstore.Clock
 	// sqlNowBrisk also bounds how long the transaction waits for a locked row: see
@@ -138,9 +138,9 @@ const (
 	sqlShard = `SELECT t.body FROM {texts} t WHERE t.kind = 'shard' AND t.name = ''`
 	// NULL restores the default of the role, the database or the server.
 	sqlPlanAnew = sqlCustomPlans + `, set_config('enable_bitmapscan', NULL, true)`
-	// shortLockTimeout bounds the wait for a lock, which somebody may hold for hours. Then the call
-	// fails, and its caller takes or writes the other rows without the locked row. The wait is
-	// longer than deadlock_timeout (1 s), so that a deadlock is found.
+	// shortLockTimeout bounds the wait for a lock, which somebody may hold for hours. Then the
+	// call fails, and its caller takes or writes the other rows without the locked row. The wait
+	// is longer than deadlock_timeout (1 s), so that a deadlock is found.
 	shortLockTimeout      = `set_config('lock_timeout', '1500', true)` // milliseconds
 	sqlPlanPatient        = sqlPlanAnew + `, ` + shortLockTimeout
 	sqlInsertTransactions = `INSERT INTO {transactions} (batch_seq, position, header_signature, family_name, family_version, signer_public_key)

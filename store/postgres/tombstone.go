@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// anyTombstoneStatement returns the statement that reads whether the database has tombstones. Above READ
-// COMMITTED that statement does not read it: see [session.probeTombstones].
+// anyTombstoneStatement returns the statement that reads whether the database has tombstones.
+// Above READ COMMITTED that statement does not read it: see [session.probeTombstones].
 func (t *session) anyTombstoneStatement(yes *bool) conns.Statement {
 	if t.isolation.hidesCommits() {
 		return conns.Statement{Text: sqlCustomPlans}
@@ -61,9 +61,9 @@ type buriedCols struct {
 	sqlstore.TombCols
 }
 
-// removeEnded removes added batches whose ids or keys have tombstones, because retention had removed
-// them before. A batch that has ended without taking effect is an error. For a known batch, which
-// was not added, only the bytes are compared with its own tombstone.
+// removeEnded removes added batches whose ids or keys have tombstones, because retention had
+// removed them before. A batch that has ended without taking effect is an error. For a known
+// batch, which was not added, only the bytes are compared with its own tombstone.
 func (t *session) removeEnded(ctx context.Context, in []*addition) error {
 	buried, err := sqlstore.Query[buriedCols](ctx, t, sqlBuried, hashArray(len(in), func(i int) [16]byte { return in[i].IDHash }))
 	if err != nil {

@@ -202,8 +202,8 @@ func (t *session) add(ctx context.Context, in []addition, stopped func() error) 
 	return seq - first + 1, err
 }
 
-// canAddTogether reports whether these batches may be stored by one statement. SQLite first copies all
-// their payloads, so they must be small.
+// canAddTogether reports whether these batches may be stored by one statement. SQLite first copies
+// all their payloads, so they must be small.
 func canAddTogether(in []addition) bool {
 	size := 0
 	for _, b := range in {

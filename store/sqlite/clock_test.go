@@ -75,8 +75,8 @@ func openStoreAgain(t testing.TB, path string, c *clock) *Store {
 	return mattnDriver.reopen(t, path, c)
 }
 
-// migratedFile returns the bytes of an empty database with all tables. Most of the time of the tests
-// would be spent if each of them migrated.
+// migratedFile returns the bytes of an empty database with all tables. Most of the time of the
+// tests would be spent if each of them migrated.
 func migratedFile(t testing.TB) []byte {
 	t.Helper()
 	migratedTemplate.Do(func() {

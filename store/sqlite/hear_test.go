@@ -22,8 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// otherProcessPathEnv is the environment variable with the path of a database. If it is set, the test's
-// binary acts as another process on that database.
+// otherProcessPathEnv is the environment variable with the path of a database. If it is set, the
+// test's binary acts as another process on that database.
 const otherProcessPathEnv = "DLTBATCH_SQLITE_OTHER"
 
 // TestMain acts as the other process if the variable is set: it does what each line of its input

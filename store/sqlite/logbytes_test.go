@@ -51,8 +51,8 @@ func newHeldLog(t testing.TB, history int, o *sqliteopen.Options) *heldLog {
 	return &heldLog{adder: adds, claimer: takes, path: path, logBytes: map[string]int64{}, readBytes: map[string][]int64{}}
 }
 
-// openWithOneConn returns a store with one connection. It does not wait for the disk, which is not measured
-// here.
+// openWithOneConn returns a store with one connection. It does not wait for the disk, which is not
+// measured here.
 func openWithOneConn(t testing.TB, path string, o *sqliteopen.Options) *Store {
 	t.Helper()
 	db, err := sqliteopen.OpenWith(path, o)

@@ -29,7 +29,8 @@ func (p pausingTx) Query(ctx context.Context, st string, args ...any) (sqlstore.
 	return p.Tx.Query(ctx, st, args...)
 }
 
-// storeWithPause returns a store on the same file that runs do before query number at of its first read.
+// storeWithPause returns a store on the same file that runs do before query number at of its first
+// read.
 func storeWithPause(t *testing.T, s *Store, at int, do func()) sqlstore.Store {
 	t.Helper()
 	d, n := s.driver(), 0

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// simulatedReads simulates reads that take took each, while something is written at these times. It returns
-// when the reads began.
+// simulatedReads simulates reads that take took each, while something is written at these times.
+// It returns when the reads began.
 func simulatedReads(took time.Duration, writes ...time.Duration) (looks []time.Duration) {
 	begin := time.Unix(0, 0)
 	var p readPace
@@ -55,8 +55,8 @@ func TestPaceOfWritesOneByOne(t *testing.T) {
 	}
 }
 
-// During frequent writes a read begins in each busyPause, or in readTimeShare times the duration of a
-// read.
+// During frequent writes a read begins in each busyPause, or in readTimeShare times the duration
+// of a read.
 func TestPaceOfManyWrites(t *testing.T) {
 	var writes []time.Duration
 	for at := time.Duration(0); at < 2*time.Minute; at += 300 * time.Microsecond {

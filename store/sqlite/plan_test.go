@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// packageStatements returns the constants with names that begin with "sql" from the files of queries.
-// Shared statements are in the form in which this package sends them.
+// packageStatements returns the constants with names that begin with "sql" from the files of
+// queries. Shared statements are in the form in which this package sends them.
 func packageStatements(t *testing.T) map[string]string {
 	exprs := map[string]ast.Expr{}
 	for _, name := range []string{"queries.go", "orderqueries.go", "hearqueries.go", "operatorqueries.go", "../../internal/sqlstore/queries.go", "../../internal/sqlstore/findqueries.go"} {
@@ -124,9 +124,9 @@ var allowedScans = map[string]string{
 	"SCAN dltbatch_unsettled_batches":    "the same",
 }
 
-// allowedFullReads lists the lines of the plans of statements that read everything of a kind, with the
-// reason. No claim, Add or Record waits for these statements, and only one process of the cluster
-// sends them.
+// allowedFullReads lists the lines of the plans of statements that read everything of a kind, with
+// the reason. No claim, Add or Record waits for these statements, and only one process of the
+// cluster sends them.
 var allowedFullReads = map[string]map[string]string{
 	"sqlCountOpen": {
 		"SCAN o USING COVERING INDEX dltbatch_open_batches_lane": "what is open, without its rows",

@@ -7,9 +7,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/sqlstore"
 )
 
-// postgresForms convert a shared statement into SQLite's form, one after the other. json_each returns
-// the values of a list, and CROSS JOIN keeps SQLite from reversing a join. The prefix separates
-// the tables from the application's tables in the same file.
+// postgresForms convert a shared statement into SQLite's form, one after the other. json_each
+// returns the values of a list, and CROSS JOIN keeps SQLite from reversing a join. The prefix
+// separates the tables from the application's tables in the same file.
 var postgresForms = []struct {
 	from *regexp.Regexp
 	to   string

@@ -249,9 +249,9 @@ func (s *Store) checkConn(ctx context.Context, conn *sql.Conn, at databaseFacts)
 	return nil
 }
 
-// checkTakesTx returns an error for an application's transaction of another database, in which no Runner
-// of this store would find the batches, and for one whose commit would not keep the promises. One
-// statement reads both.
+// checkTakesTx returns an error for an application's transaction of another database, in which no
+// Runner of this store would find the batches, and for one whose commit would not keep the
+// promises. One statement reads both.
 func (s *Store) checkTakesTx(ctx context.Context, tx queryer) error {
 	var list []setting
 	for _, line := range settings() {

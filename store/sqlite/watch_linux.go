@@ -94,9 +94,9 @@ func (w *watch) drain(fd int) (all observation, err error) {
 	}
 }
 
-// parseEvents combines the events in b, each a struct inotify_event (see inotify(7)). If the kernel has
-// dropped events, or the directory itself was moved, it reports a write: the caller then reads the
-// database, and finds out what has changed.
+// parseEvents combines the events in b, each a struct inotify_event (see inotify(7)). If the
+// kernel has dropped events, or the directory itself was moved, it reports a write: the caller
+// then reads the database, and finds out what has changed.
 func (w *watch) parseEvents(b []byte) (s observation) {
 	for len(b) >= syscall.SizeofInotifyEvent {
 		mask, size := binary.NativeEndian.Uint32(b[4:]), int(binary.NativeEndian.Uint32(b[12:]))

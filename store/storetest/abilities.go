@@ -14,18 +14,18 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// method is a call of a method of a store.
-type method struct {
+// abilityMethod is a call of a method of a store.
+type abilityMethod struct {
 	name    string
 	ability store.Abilities // the ability to which the method belongs; none for the methods that every store has
 	call    func() error
 }
 
-// methods returns a call of each method of a store. key and seen return a batch in the named
-// standing.
-func methods(ctx context.Context, st store.Store, key func(standing string) batch.Key, seen func(standing string) batch.Record) []method {
+// abilityMethods returns a call of each method of a store. key and seen return a batch in the
+// named standing.
+func abilityMethods(ctx context.Context, st store.Store, key func(standing string) batch.Key, seen func(standing string) batch.Record) []abilityMethod {
 	const ttl = 100 * time.Hour
-	return []method{
+	return []abilityMethod{
 		{"Add", 0, func() error { return st.Add(ctx, newBatch("s", "new")) }},
 		{"Get", 0, func() error { _, err := st.Get(ctx, key("queued")); return err }},
 		{"List", store.CanList, func() error {
@@ -68,19 +68,22 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 			_, err := st.SwapTexts(ctx, store.Text{Kind: "kind", Name: "name", Body: "cancelled"})
 			return err
 		}},
-		{"Cancel", store.CanOperate, func() error { _, err := st.Cancel(ctx, seen("queued"), actorWith("")); return err }},
-		{"Requeue", store.CanOperate, func() error { _, err := st.Requeue(ctx, seen("rejected"), store.Requeue{}, actorWith("")); return err }},
-		{"Decide", store.CanOperate, func() error {
-			_, err := st.Decide(ctx, seen("in doubt"), batch.NotExecutedReject, actorWith(""))
+		{"Cancel", store.CanOperate, func() error { _, err := st.Cancel(ctx, seen("queued"), byWithReason("")); return err }},
+		{"Requeue", store.CanOperate, func() error {
+			_, err := st.Requeue(ctx, seen("rejected"), store.Requeue{}, byWithReason(""))
 			return err
 		}},
-		{"Withdraw", store.CanOperate, func() error { _, err := st.Withdraw(ctx, seen("in doubt"), actorWith("")); return err }},
+		{"Decide", store.CanOperate, func() error {
+			_, err := st.Decide(ctx, seen("in doubt"), batch.NotExecutedReject, byWithReason(""))
+			return err
+		}},
+		{"Withdraw", store.CanOperate, func() error { _, err := st.Withdraw(ctx, seen("in doubt"), byWithReason("")); return err }},
 		{"Acquit", store.CanOperate, func() error {
-			_, err := st.Acquit(ctx, seen("quarantined"), actorWith(""))
+			_, err := st.Acquit(ctx, seen("quarantined"), byWithReason(""))
 			return err
 		}},
 		{"Steer", store.CanControl, func() error {
-			_, _, err := st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: actorWith("")})
+			_, _, err := st.Steer(ctx, store.Steering{Scope: batch.Only("queued"), Action: batch.ActionPause, By: byWithReason("")})
 			return err
 		}},
 		{"Control", store.CanControl, func() error { _, err := st.Control(ctx, batch.Everything()); return err }},
@@ -105,9 +108,9 @@ func methods(ctx context.Context, st store.Store, key func(standing string) batc
 	}
 }
 
-// undeclared compares the abilities that a store declares with its methods, and returns each
-// difference. The calls change nothing, since their context is done.
-func undeclared(st store.Store) (faults []string) {
+// undeclaredDifferences compares the abilities that a store declares with its methods, and returns
+// each difference. The calls change nothing, since their context is done.
+func undeclaredDifferences(st store.Store) (faults []string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	key := func(standing string) batch.Key { return batch.Key{Service: "s", ID: batch.ID(standing)} }
@@ -116,7 +119,7 @@ func undeclared(st store.Store) (faults []string) {
 	if unknown := can &^ store.AllAbilities; unknown != 0 {
 		faults = append(faults, fmt.Sprintf("Abilities has %#x, which is none of package store's", uint32(unknown)))
 	}
-	for _, m := range methods(ctx, st, key, seen) {
+	for _, m := range abilityMethods(ctx, st, key, seen) {
 		switch absent := errors.Is(m.call(), store.ErrUnsupported); {
 		case absent && can.Has(m.ability):
 			faults = append(faults, fmt.Sprintf("Abilities has %s, and %s gives ErrUnsupported: it is not there, or its name is misspelt", m.ability, m.name))
@@ -127,8 +130,8 @@ func undeclared(st store.Store) (faults []string) {
 	return faults
 }
 
-// has reports whether the store has these abilities.
-func (f *fixture) has(all store.Abilities) bool { return f.abilities.Has(all) }
+// hasAbilities reports whether the store has these abilities.
+func (f *fixture) hasAbilities(all store.Abilities) bool { return f.abilities.Has(all) }
 
 // endWithout ends the test at this point if the store lacks one of these abilities.
 func (f *fixture) endWithout(all store.Abilities) {
@@ -150,7 +153,7 @@ func (f *fixture) reopen() {
 func (f *fixture) storedIDs() []batch.ID {
 	f.Helper()
 	var all []batch.Record
-	if f.has(store.CanList) {
+	if f.hasAbilities(store.CanList) {
 		for q := (store.ListQuery{Limit: 1000}); ; {
 			rs, next := must2(f.store.List(f.ctx, q))(f)
 			all = append(all, rs...)
@@ -179,7 +182,7 @@ func (f *fixture) storedIDs() []batch.ID {
 	}
 	for _, r := range all {
 		if s := f.batches[r.ID]; s != nil {
-			f.sameRecord(s, r)
+			f.requireSameRecord(s, r)
 		}
 	}
 	return recordIDs(all)

@@ -60,10 +60,10 @@ func testAddAllOrNone(f *fixture) {
 			f.requireAbsent(good...)
 		}
 	}
-	assert.Equal(f, []batch.ID{"known"}, laneIDs(f.view("s", 100)))
+	assert.Equal(f, []batch.ID{"known"}, laneIDs(f.viewLane("s", 100)))
 	assert.Equal(f, []batch.ServiceID{"s"}, must(f.store.Lanes(f.ctx, store.LanesQuery{Start: true, Limit: 10}))(f))
 	f.add(good...)
-	assert.Len(f, f.view("s", 100).Batches, 21)
+	assert.Len(f, f.viewLane("s", 100).Batches, 21)
 }
 
 func testAddKnown(f *fixture) {
@@ -75,19 +75,19 @@ func testAddKnown(f *fixture) {
 	again.TraceParent, again.Tags = traceParent("another"), batch.Tags{"other": "tag"}
 	f.add(again) // the model keeps the first trace context and the first tags
 	f.get("a")
-	f.take("a")
+	f.claimExactly("a")
 	f.add(again)
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.add(again, newBatch("s", "new"))
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "a")
 	f.add(again, again)
 	assert.Equal(f, batch.Committed, f.get("a").State)
-	assert.Equal(f, []batch.ID{"z", "new"}, laneIDs(f.view("s", 10)))
+	assert.Equal(f, []batch.ID{"z", "new"}, laneIDs(f.viewLane("s", 10)))
 }
 
 func testAddConflict(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("b")
+	f.claimExactly("b")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "b")
 	for _, id := range []batch.ID{"a", "b"} {
@@ -104,7 +104,7 @@ func testAddConflict(f *fixture) {
 
 func testAddTwice(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "a"))
-	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.view("s", 10)))
+	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.viewLane("s", 10)))
 	other := newBatch("s", "c")
 	other.Payload = []byte("other")
 	for _, b := range []batch.Batch{other, newBatch("t", "c")} {
@@ -118,12 +118,12 @@ func testAddBadInput(f *fixture) {
 		b := newBatch("s", "bad")
 		change(&b)
 		err := f.store.Add(f.ctx, newBatch("s", "good"), b)
-		var in *batch.InputError
-		require.ErrorAs(f, err, &in, field)
+		var inputErr *batch.InputError
+		require.ErrorAs(f, err, &inputErr, field)
 		require.ErrorIs(f, err, batch.ErrInvalidInput)
-		assert.Equal(f, field, in.Field)
+		assert.Equal(f, field, inputErr.Field)
 		if b.ID == "bad" {
-			assert.Equal(f, b.Key(), in.Key)
+			assert.Equal(f, b.Key(), inputErr.Key)
 		}
 		f.requireAbsent(newBatch("s", "good"))
 	}
@@ -163,7 +163,7 @@ func testAddBytes(f *fixture) {
 		for j := i; j < len(names); j += len(services) {
 			want = append(want, names[j])
 		}
-		assert.Equal(f, want, laneIDs(f.view(s, 100)), "lane %q", s)
+		assert.Equal(f, want, laneIDs(f.viewLane(s, 100)), "lane %q", s)
 	}
 }
 
@@ -175,11 +175,11 @@ func testAddOrder(f *fixture) {
 		f.add(newBatches("t", "t"+prefix, 3)...)
 		want = append(want, batchIDs(bs)...)
 	}
-	assert.Equal(f, want, laneIDs(f.view("s", 100)))
+	assert.Equal(f, want, laneIDs(f.viewLane("s", 100)))
 	for i := range want[1:] {
 		require.True(f, f.batches[want[i]].created.Before(f.batches[want[i+1]].created))
 	}
-	f.take(want[:5]...) // claims have the same order
+	f.claimExactly(want[:5]...) // claims have the same order
 	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 100, Window: 100, TTL: f.units(1.5)}, chooseEveryReady)
 	assert.Equal(f, want[5:], claimedIDs(got))
 }
@@ -273,8 +273,8 @@ func testAddCopies(f *fixture) {
 	call[1] = batch.Batch{}
 	f.batches["a"].batch.Footprint = batch.Footprint{Writes: []string{"00"}}
 	f.batches["a"].batch.Payload = []byte("as signed")
-	f.view("s", 10)
-	claims := f.take("a")
+	f.viewLane("s", 10)
+	claims := f.claimExactly("a")
 	for range 2 {
 		got := must(f.store.Payloads(f.ctx, []store.Ref{claims[0].Ref}))(f)
 		require.Equal(f, [][]byte{[]byte("as signed")}, got)
@@ -302,7 +302,7 @@ func testAddTrace(f *fixture) {
 	if !f.harness.Volatile {
 		f.reopen()
 	}
-	for i, c := range f.take(batchIDs(all)...) {
+	for i, c := range f.claimExactly(batchIDs(all)...) {
 		assert.Equal(f, all[i].TraceParent, c.TraceParent, "claimed: %s", c.Key)
 		assert.Equal(f, all[i].TraceParent, f.get(c.Key.ID).TraceParent)
 	}

@@ -37,12 +37,12 @@ func (f *fixture) recordFailure(id batch.ID) {
 	o := f.submitterOutcome(id, store.Failed)
 	o.Delay, o.Report = 0, failedReport(f.batches[id].row.Attempt)
 	f.recordAll(o)
-	f.take(id)
+	f.claimExactly(id)
 }
 
 func testAttemptsKept(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	assert.Empty(f, f.attempts("a"))
 	f.recordFailure("a")
 	f.tick()
@@ -61,14 +61,14 @@ func testAttemptsKept(f *fixture) {
 	assert.Equal(f, batch.ErrorKind(""), got[1].Kind)
 	assert.Equal(f, -5, got[2].Code)
 	f.passUnits(3)
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a") // without a report
 	assert.Len(f, f.attempts("a"), 3)
 }
 
 func testAttemptsBound(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a")
+	f.claimExactly("a")
 	for range batch.MaxReports + 7 {
 		f.recordFailure("a")
 	}
@@ -81,7 +81,7 @@ func testAttemptsBound(f *fixture) {
 
 func testAttemptsFenced(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	o := f.submitterOutcome("a", store.Failed)
 	o.Report = failedReport(1)
 	f.recordAll(o)
@@ -99,7 +99,7 @@ func testAttemptsFenced(f *fixture) {
 
 func testAttemptsStay(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordFailure("a")
 	o := f.submitterOutcome("a", store.Refused)
 	o.Report = &batch.Report{Attempt: 2, Kind: batch.KindRejected, StatusCode: 400}
@@ -107,7 +107,7 @@ func testAttemptsStay(f *fixture) {
 	assert.Len(f, f.attempts("a"), 2)
 	require.NoError(f, f.requeue("a", 0))
 	assert.Len(f, f.attempts("a"), 2)
-	f.take("a")
+	f.claimExactly("a")
 	f.recordFailure("a")
 	assert.Len(f, f.attempts("a"), 3)
 }
@@ -116,7 +116,7 @@ func testAttemptsText(f *fixture) {
 	for name, text := range hostileTexts() {
 		id := batch.ID(name)
 		f.add(newBatch(batch.ServiceID(name), id))
-		f.take(id)
+		f.claimExactly(id)
 		o := f.submitterOutcome(id, store.Failed)
 		o.Report = &batch.Report{
 			Attempt: 1, Kind: batch.ErrorKind(text), Endpoint: text, Text: text, Instance: text,
@@ -136,7 +136,7 @@ func testAttemptsText(f *fixture) {
 		assert.Zero(f, got[0].Took)
 	}
 	f.add(newBatch("s", "secret"))
-	f.take("secret")
+	f.claimExactly("secret")
 	o := f.submitterOutcome("secret", store.Failed)
 	o.Report = &batch.Report{Attempt: 1, Endpoint: "https://me:geheim@node.example:8008/batches?token=geheim"}
 	f.recordAll(o)
@@ -146,7 +146,7 @@ func testAttemptsText(f *fixture) {
 func testAttemptsGroup(f *fixture) {
 	f.add(newBatches("s", "b", 4)...)
 	is := batchIDs(newBatches("s", "b", 4))
-	f.take(is...)
+	f.claimExactly(is...)
 	var os []store.Outcome
 	for i, id := range is {
 		o := f.submitterOutcome(id, store.Failed)

@@ -38,7 +38,7 @@ func testClaimCounts(f *fixture) {
 	b := newBatch("s", "a")
 	b.Budget = batch.Budget{Attempts: 5, EveryTry: true}
 	f.add(b)
-	c := f.take("a")[0]
+	c := f.claimExactly("a")[0]
 	assert.Equal(f, store.Claim{Ref: c.Ref, Version: 2, From: batch.Queued, Attempt: 1, Spent: 1, Budget: b.Budget, Was: c.Was}, c)
 	r := f.get("a")
 	assert.Equal(f, batch.Submitting, r.State)
@@ -51,13 +51,13 @@ func testClaimCounts(f *fixture) {
 	f.recordAll(o)
 	assert.Equal(f, 0, f.get("a").Spent, "but one that was not posted")
 	f.passUnits(3)
-	c = f.take("a")[0]
+	c = f.claimExactly("a")[0]
 	assert.Equal(f, store.Claim{
 		Ref: c.Ref, Version: 4, From: batch.Delayed, Attempt: 2, Spent: 1, Failures: 1, Budget: b.Budget, Was: c.Was,
 	}, c)
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
-	c = f.take("a")[0]
+	c = f.claimExactly("a")[0]
 	assert.True(f, c.Doubt)
 	assert.Equal(f, batch.Unknown, c.From)
 }
@@ -66,7 +66,7 @@ func testClaimWindow(f *fixture) {
 	bs := newBatches("s", "b", 9)
 	f.add(bs...)
 	is := batchIDs(bs)
-	f.take(is[1], is[3], is[5], is[7])
+	f.claimExactly(is[1], is[3], is[5], is[7])
 	f.recordEach(f.submitterOutcome, store.Accepted, is[1])
 	f.recordEach(f.submitterOutcome, store.Failed, is[3])
 	f.recordEach(f.submitterOutcome, store.Unposted, is[7]) // queued again, and still an attempted batch
@@ -79,21 +79,21 @@ func testClaimWindow(f *fixture) {
 		{is[1], is[0], is[2], is[3], is[5], is[4], is[6]},
 		{is[1], is[0], is[2], is[3], is[5], is[4], is[6], is[7], is[8]},
 	} {
-		require.Equal(f, want, laneIDs(f.view("s", n+1)), "window %d", n+1)
+		require.Equal(f, want, laneIDs(f.viewLane("s", n+1)), "window %d", n+1)
 	}
 	_, err := f.store.Claim(f.ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, TTL: f.units(1.5)}, func(l batch.Lane) []batch.Run {
 		assert.Equal(f, []batch.ID{is[1], is[0], is[5]}, laneIDs(l), "no window is a window of one")
 		return nil
 	})
 	require.NoError(f, err)
-	l := f.view("s", 9)
+	l := f.viewLane("s", 9)
 	assert.Equal(f, batch.LaneBatch{ID: is[1], State: batch.Pending, Attempt: 1}, l.Batches[0])
 	assert.Equal(f, batch.LaneBatch{ID: is[0], State: batch.Queued, Ready: true}, l.Batches[1])
 	assert.Equal(f, batch.LaneBatch{ID: is[3], State: batch.Delayed, Attempt: 1, Failed: true}, l.Batches[3])
 	assert.Equal(f, batch.LaneBatch{ID: is[5], State: batch.Submitting, Attempt: 1}, l.Batches[4])
 	assert.Equal(f, batch.LaneBatch{ID: is[7], State: batch.Queued, Attempt: 1, Ready: true}, l.Batches[7])
 	f.recordEach(f.monitorOutcome, store.IsCommitted, is[1], is[3])
-	assert.Equal(f, []batch.ID{is[5], is[0]}, laneIDs(f.view("s", 1)), "final ones are gone")
+	assert.Equal(f, []batch.ID{is[5], is[0]}, laneIDs(f.viewLane("s", 1)), "final ones are gone")
 }
 
 // testClaimWants: a claim shows each lane with as many waiting batches after its attempted batches
@@ -102,7 +102,7 @@ func testClaimWants(f *fixture) {
 	for _, s := range []batch.ServiceID{"v", "w", "x", "y", "z"} {
 		f.add(newBatches(s, string(s), map[batch.ServiceID]int{"v": 1, "w": 1, "x": 6, "y": 6, "z": 6}[s])...)
 	}
-	f.take("x00006", "y00006", "y00005", "z00006")
+	f.claimExactly("x00006", "y00006", "y00005", "z00006")
 	f.recordEach(f.submitterOutcome, store.Accepted, "y00006")
 	f.recordEach(f.submitterOutcome, store.Failed, "y00005")
 	f.recordEach(f.submitterOutcome, store.Refused, "z00006")
@@ -128,9 +128,9 @@ func testClaimFootprints(f *fixture) {
 	b := newBatch("s", "a")
 	b.Footprint = batch.Footprint{Reads: []string{"00aa", "00"}, Writes: []string{"11", "", "ü"}}
 	f.add(b, newBatch("s", "b"))
-	f.view("s", 10) // compares the lane with the model
-	f.take("a")
-	f.view("s", 10)
+	f.viewLane("s", 10) // compares the lane with the model
+	f.claimExactly("a")
+	f.viewLane("s", 10)
 }
 
 func testClaimLimit(f *fixture) {
@@ -210,7 +210,7 @@ func testClaimInFlight(f *fixture) {
 
 func testClaimNotBefore(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("u", "c"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	a, b := f.submitterOutcome("a", store.Failed), f.submitterOutcome("b", store.Failed)
 	a.Delay, b.Delay = f.units(4.5), f.units(2.5)
 	f.recordAll(a, b)
@@ -230,7 +230,7 @@ func testClaimNotBefore(f *fixture) {
 		id := batch.ID(fmt.Sprint("m", i))
 		q.Lanes = []batch.ServiceID{batch.ServiceID(id)}
 		f.add(newBatch(q.Lanes[0], id))
-		f.take(id)
+		f.claimExactly(id)
 		f.recordAll(f.submitterOutcome(id, store.Accepted))
 		o := f.monitorOutcome(id, finding)
 		o.Delay = f.units(1.5)
@@ -245,7 +245,7 @@ func testClaimNotBefore(f *fixture) {
 
 func testClaimBadPosition(f *fixture) {
 	f.add(newBatches("s", "b", 4)...)
-	f.take("b00003")
+	f.claimExactly("b00003")
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.units(1.5)}
 	got := f.claim(q, func(batch.Lane) []batch.Run { return []batch.Run{{-1}, {99}, {0}, {1, 1, 2}, {}, {3, 0, 2}} })
 	assert.Equal(f, []batch.ID{"b00004", "b00001"}, claimedIDs(got), "position 0 is Submitting; a run ends at its first bad position")
@@ -308,11 +308,11 @@ func testClaimOnce(f *fixture) {
 func testClaimReturns(f *fixture) {
 	rule := resendRule(f.units(6), f.units(0.75))
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
-	f.takeBy(rule, "a", "b", "c")
+	f.claimExactlyBy(rule, "a", "b", "c")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a", "b", "c")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a", "b", "c")
 	f.passUnits(3)
-	f.takeBy(rule, "a")
+	f.claimExactlyBy(rule, "a")
 	assert.Equal(f, batch.Submitting, f.get("a").State, "3 + 1.5 + 0.75 is before 6")
 	f.passUnits(1)
 	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s", "t"}, Limit: 9, Window: 9, TTL: f.units(1.5), Resend: rule}, chooseEveryReady)
@@ -334,7 +334,7 @@ func testClaimReturns(f *fixture) {
 
 func testClaimNoRule(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.takeBy(nil, "a")
+	f.claimExactlyBy(nil, "a")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.units(1.5)}, chooseEveryReady)
@@ -358,7 +358,7 @@ func testClaimPanic(f *fixture) {
 	}()
 	f.get("a")
 	f.get("b")
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 }
 
 // payloadsOf checks that each payload that came with a claim is the payload of its batch.
@@ -375,7 +375,7 @@ func (f *fixture) payloadsOf(claimed store.Claimed) {
 
 func testClaimPayloads(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
-	cs := f.take("c", "a")
+	cs := f.claimExactly("c", "a")
 	got, err := f.store.Payloads(f.ctx, []store.Ref{
 		cs[0].Ref, {Key: batch.Key{Service: "s", ID: "none"}}, cs[1].Ref, {Key: batch.Key{Service: "t", ID: "b"}}, {Key: newBatch("s", "a").Key()},
 	})
@@ -398,7 +398,7 @@ func testClaimPayloads(f *fixture) {
 	}
 	f.add(bs...)
 	refs := make([]store.Ref, len(bs))
-	for i, c := range f.take(batchIDs(bs)...) {
+	for i, c := range f.claimExactly(batchIDs(bs)...) {
 		refs[i] = c.Ref
 	}
 	got, err = f.store.Payloads(f.ctx, refs)

@@ -14,18 +14,18 @@ import (
 
 func clockTests() []test {
 	return []test{
-		{name: "a clock that steps back keeps the order", run: testClockOrder, not: noClock},
-		{name: "and behind what is final, too", run: testClockFinal, not: noClock},
-		{name: "a claim outlives a step back, for its time", run: testClockClaim, not: noClock},
-		{name: "a batch that waits, goes on", run: testClockWaits, not: noClock},
-		{name: "nothing stands for a step back", run: testClockStands, not: noClock},
-		{name: "a resend window from ahead is closed", run: testClockWindow, not: noClock},
-		{name: "a check far ahead is due", run: testClockAhead, not: noClock},
-		{name: "everything goes on after a step back", run: testClockGoesOn, not: noClock},
+		{name: "a clock that steps back keeps the order", run: testClockOrder, isInapplicable: hasNoClock},
+		{name: "and behind what is final, too", run: testClockFinal, isInapplicable: hasNoClock},
+		{name: "a claim outlives a step back, for its time", run: testClockClaim, isInapplicable: hasNoClock},
+		{name: "a batch that waits, goes on", run: testClockWaits, isInapplicable: hasNoClock},
+		{name: "nothing stands for a step back", run: testClockStands, isInapplicable: hasNoClock},
+		{name: "a resend window from ahead is closed", run: testClockWindow, isInapplicable: hasNoClock},
+		{name: "a check far ahead is due", run: testClockAhead, isInapplicable: hasNoClock},
+		{name: "everything goes on after a step back", run: testClockGoesOn, isInapplicable: hasNoClock},
 	}
 }
 
-func noClock(h Harness) bool { return h.NoClock }
+func hasNoClock(h Harness) bool { return h.NoClock }
 
 func testClockOrder(f *fixture) {
 	var want []batch.ID
@@ -35,7 +35,7 @@ func testClockOrder(f *fixture) {
 		f.add(bs...)
 		want = append(want, batchIDs(bs)...)
 	}
-	assert.Equal(f, want, laneIDs(f.view("s", 100)))
+	assert.Equal(f, want, laneIDs(f.viewLane("s", 100)))
 	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 100, Window: 100, TTL: f.units(1.5)}, chooseEveryReady)
 	assert.Equal(f, want, claimedIDs(got))
 }
@@ -48,16 +48,16 @@ func testClockFinal(f *fixture) {
 	f.passUnits(-5)
 	f.add(newBatch("s", "a second"))
 	require.NoError(f, f.requeue("first", 0))
-	assert.Equal(f, []batch.ID{"first", "a second"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"first", "a second"}, laneIDs(f.viewLane("s", 9)))
 }
 
 func testClockClaim(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a")
+	f.claimExactly("a")
 	f.passUnits(-50)
 	ahead := store.PendingQuery{Limit: 9, Lease: f.units(0.5), Ahead: f.units(20.5)}
 	assert.Empty(f, f.pendingBy(ahead), "its process may still be posting")
-	if f.has(store.CanOperate) {
+	if f.hasAbilities(store.CanOperate) {
 		require.ErrorIs(f, f.decide("a", batch.NotExecutedSendAgain, ""), batch.ErrInDoubt)
 	}
 	f.passUnits(1)
@@ -69,7 +69,7 @@ func testClockClaim(f *fixture) {
 
 func testClockWaits(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Failed, "a")
 	f.passUnits(-2)
 	got := f.claim(store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: f.units(1.5)}, chooseEveryReady)
@@ -86,7 +86,7 @@ func testClockStands(f *fixture) {
 		f.passUnits(step)
 		for _, n := range names {
 			f.add(newBatch(lane(n), id(n)))
-			f.take(id(n))
+			f.claimExactly(id(n))
 		}
 		f.recordEach(f.submitterOutcome, store.Doubtful, id("doubt"))
 		f.recordEach(f.submitterOutcome, store.Accepted, id("pending"))
@@ -109,7 +109,7 @@ func testClockStands(f *fixture) {
 		o := f.monitorOutcome(id("invalid"), store.Settled)
 		o.Settle = f.units(4)
 		f.recordAll(o)
-		f.take(id("delayed"))
+		f.claimExactly(id("delayed"))
 		f.recordEach(f.submitterOutcome, store.Accepted, id("delayed"))
 		for _, n := range names {
 			if n != "invalid" {
@@ -157,16 +157,16 @@ func testClockWindow(f *fixture) {
 // monitor does not get a live claim so.
 func testClockAhead(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("u", "claimed"), newBatch("v", "over"), newBatch("w", "doubt"), newBatch("x", "expired"))
-	f.take("expired")
+	f.claimExactly("expired")
 	f.passUnits(50)
 	f.pending(9, f.units(20)) // the claim of "expired" is over
-	f.take("a", "b", "over", "doubt")
+	f.claimExactly("a", "b", "over", "doubt")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "doubt")
 	f.recordAll(f.monitorOutcome("b", store.IsCommitted))
 	f.passUnits(-50)
 	f.passUnits(2)
-	f.take("claimed")
+	f.claimExactly("claimed")
 	ahead := store.PendingQuery{Limit: 9, Lease: f.units(0.5), Ahead: f.units(30)}
 	assert.Empty(f, f.pending(9, 0))
 	look := ahead
@@ -189,8 +189,8 @@ func testClockGoesOn(f *fixture) {
 	}
 	f.pending(100, f.units(0.5))
 	f.makeCommitted(newBatch("s", "a"), newBatch("s", "b"))
-	f.view("s", 9)
-	if f.has(store.CanPrune) {
+	f.viewLane("s", 9)
+	if f.hasAbilities(store.CanPrune) {
 		assert.Equal(f, 2, f.prune(f.units(0.5), true), "final in the past, which is the future to the others")
 	}
 	f.passUnits(100)

@@ -27,7 +27,7 @@ func withNearTimesOf[T any](f *fixture, want, got T) T {
 				g.Field(i).Set(w.Field(i))
 			}
 		case []batch.Receipt: // empty and nil are equal
-			if rs := g.Field(i).Interface().([]batch.Receipt); sameReceipts(v, rs) {
+			if rs := g.Field(i).Interface().([]batch.Receipt); areReceiptsEqual(v, rs) {
 				g.Field(i).Set(w.Field(i))
 			}
 		}
@@ -35,7 +35,7 @@ func withNearTimesOf[T any](f *fixture, want, got T) T {
 	return got
 }
 
-func sameReceipts(a, b []batch.Receipt) bool {
+func areReceiptsEqual(a, b []batch.Receipt) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -48,7 +48,7 @@ func sameReceipts(a, b []batch.Receipt) bool {
 	return true
 }
 
-func (f *fixture) sameRecord(s *modelBatch, got batch.Record) {
+func (f *fixture) requireSameRecord(s *modelBatch, got batch.Record) {
 	f.Helper()
 	want := s.record()
 	require.True(f, s.created.Equal(got.CreatedAt), "CreatedAt of %s never changes", s.batch.Key())
@@ -63,8 +63,9 @@ func (s *modelBatch) record() batch.Record {
 	return r
 }
 
-// sameRow compares the part of a batch that changes. In Prepared it takes empty and nil as equal.
-func (f *fixture) sameRow(want, got store.Row) {
+// requireSameRow compares the part of a batch that changes. In Prepared it takes empty and nil as
+// equal.
+func (f *fixture) requireSameRow(want, got store.Row) {
 	f.Helper()
 	if len(want.Prepared) == 0 && len(got.Prepared) == 0 {
 		got.Prepared = want.Prepared
@@ -72,7 +73,7 @@ func (f *fixture) sameRow(want, got store.Row) {
 	require.Equal(f, want, withNearTimesOf(f, want, got))
 }
 
-func (f *fixture) sameActs(want, got []batch.Act) {
+func (f *fixture) requireSameActs(want, got []batch.Act) {
 	f.Helper()
 	require.Len(f, got, len(want), "acts")
 	for i, w := range want {
@@ -80,10 +81,10 @@ func (f *fixture) sameActs(want, got []batch.Act) {
 	}
 }
 
-func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
+func (f *fixture) requireSameApplied(want, got store.Applied, o store.Outcome) {
 	f.Helper()
 	require.Equal(f, o.Key, got.Key)
-	f.sameError(want.Err, got.Err)
+	f.requireSameError(want.Err, got.Err)
 	require.Equal(f, want.Result, got.Result, "result of %s about %s", o.Finding, o.Key)
 	require.Equal(f, want.Breach, got.Breach, "breach by %s about %s", o.Finding, o.Key)
 	require.Equal(f, want.From, got.From, "state before %s about %s", o.Finding, o.Key)
@@ -95,8 +96,8 @@ func (f *fixture) sameApplied(want, got store.Applied, o store.Outcome) {
 	}
 }
 
-// sameError compares errors by the sentinels of package batch.
-func (f *fixture) sameError(want, got error) {
+// requireSameError compares errors by the sentinels of package batch.
+func (f *fixture) requireSameError(want, got error) {
 	f.Helper()
 	if want == nil {
 		require.NoError(f, got)
@@ -108,7 +109,7 @@ func (f *fixture) sameError(want, got error) {
 	}
 }
 
-func (f *fixture) sameLanes(want, got []batch.Lane) {
+func (f *fixture) requireSameLanes(want, got []batch.Lane) {
 	f.Helper()
 	require.Len(f, got, len(want), "lanes shown to the strategy")
 	for i := range want {
@@ -116,25 +117,25 @@ func (f *fixture) sameLanes(want, got []batch.Lane) {
 		require.Equal(f, laneIDs(want[i]), laneIDs(got[i]), "lane %q", want[i].Service)
 		for j, w := range want[i].Batches {
 			g := got[i].Batches[j]
-			if !sameWaiting(w, g) {
+			if !areWaitingEqual(w, g) {
 				require.Equal(f, w, g, "lane %q", want[i].Service)
 			}
 		}
 	}
 }
 
-// sameWaiting compares prefixes as sets: their number and their order do not matter.
-func sameWaiting(a, b batch.LaneBatch) bool {
+// areWaitingEqual compares prefixes as sets: their number and their order do not matter.
+func areWaitingEqual(a, b batch.LaneBatch) bool {
 	return a.ID == b.ID && a.State == b.State && a.Attempt == b.Attempt && a.Ready == b.Ready &&
-		samePrefixes(a.Footprint.Reads, b.Footprint.Reads) && samePrefixes(a.Footprint.Writes, b.Footprint.Writes)
+		arePrefixesEqual(a.Footprint.Reads, b.Footprint.Reads) && arePrefixesEqual(a.Footprint.Writes, b.Footprint.Writes)
 }
 
-func samePrefixes(a, b []string) bool {
+func arePrefixesEqual(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-func (f *fixture) sameClaimed(want, got store.Claimed) {
+func (f *fixture) requireSameClaimed(want, got store.Claimed) {
 	f.Helper()
 	require.Equal(f, claimedIDs(want), claimedIDs(got))
 	require.Len(f, got.Runs, len(want.Runs))
@@ -143,7 +144,7 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 		require.Len(f, got.Runs[i].Batches, len(run.Batches))
 		for j, w := range run.Batches {
 			g := got.Runs[i].Batches[j]
-			f.sameKnownRow(w.Was, g.Was)
+			f.requireSameKnownRow(w.Was, g.Was)
 			g.Was = w.Was
 			if g.Row = w.Row; !reflect.DeepEqual(w, g) {
 				require.Equal(f, w, g)
@@ -158,8 +159,9 @@ func (f *fixture) sameClaimed(want, got store.Claimed) {
 		"next ready in %s, want %s", got.NextReady, want.NextReady)
 }
 
-// sameKnownRow compares the row that a store returns for the outcome. A store may return none.
-func (f *fixture) sameKnownRow(want, got *store.Row) {
+// requireSameKnownRow compares the row that a store returns for the outcome. A store may return
+// none.
+func (f *fixture) requireSameKnownRow(want, got *store.Row) {
 	f.Helper()
 	if got != nil {
 		g := withNearTimesOf(f, *want, *got)
@@ -168,12 +170,12 @@ func (f *fixture) sameKnownRow(want, got *store.Row) {
 	}
 }
 
-func (f *fixture) sameInFlight(want, got []store.InFlight) {
+func (f *fixture) requireSameInFlight(want, got []store.InFlight) {
 	f.Helper()
 	require.Equal(f, inFlightIDs(want), inFlightIDs(got), "due")
 	for i, w := range want {
 		g := withNearTimesOf(f, w, got[i])
-		f.sameKnownRow(w.Was, g.Was)
+		f.requireSameKnownRow(w.Was, g.Was)
 		g.Row, g.Was = w.Row, w.Was
 		// Without a ResendUntil the time left has no meaning.
 		if s := f.batches[w.Key.ID]; s.row.ResendUntil.IsZero() {

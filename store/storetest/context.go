@@ -30,8 +30,8 @@ func testContextDone(f *fixture) {
 		}
 		return batch.Record{Key: key(standing), Version: 1}
 	}
-	for _, m := range methods(ctx, f.store, key, seen) {
-		if f.has(m.ability) {
+	for _, m := range abilityMethods(ctx, f.store, key, seen) {
+		if f.hasAbilities(m.ability) {
 			assert.ErrorIs(f, m.call(), context.Canceled, m.name)
 		}
 	}
@@ -39,10 +39,10 @@ func testContextDone(f *fixture) {
 	for _, id := range named {
 		f.get(id)
 	}
-	if f.has(store.CanControl) {
-		f.sameControl(batch.Only("queued"))
+	if f.hasAbilities(store.CanControl) {
+		f.requireSameControl(batch.Only("queued"))
 	}
-	if f.has(store.CanKeepTexts) {
+	if f.hasAbilities(store.CanKeepTexts) {
 		assert.Zero(f, f.text("kind", "name").Version)
 	}
 	assert.Len(f, f.pending(100, f.units(0.5)), 11)

@@ -41,7 +41,7 @@ func (f *fixture) claimAll(services ...batch.ServiceID) store.Claimed {
 
 func testControlPause(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"), newBatch("s", "c"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Failed, "a") // so that the batch has a NotBefore
 	f.pause(batch.Only("s"))
 	assert.Equal(f, []batch.ServiceID{"t"}, f.openLanes())
@@ -95,7 +95,7 @@ func testControlEmpty(f *fixture) {
 func testControlFollowed(f *fixture) {
 	f.add(newBatches("s", "b", 4)...)
 	is := []batch.ID{"b00004", "b00003", "b00002"}
-	f.take(is...)
+	f.claimExactly(is...)
 	f.pause(batch.Only("s"))
 	f.pause(batch.Everything())
 	f.recordEach(f.submitterOutcome, store.Accepted, is[:2]...)
@@ -145,7 +145,7 @@ func testControlTwice(f *fixture) {
 		c, changed := must2(f.store.Steer(f.ctx, st))(f)
 		assert.False(f, changed)
 		assert.Equal(f, "somebody", c.PausedBy.Actor, "who was first")
-		f.sameControl(scope)
+		f.requireSameControl(scope)
 		f.resume(scope)
 		f.resume(scope)
 		assert.Len(f, must(f.store.LaneHistory(f.ctx, scope))(f), 2)
@@ -159,7 +159,7 @@ func testControlList(f *fixture) {
 	f.setPolicy("b", batch.PolicyHalt)
 	f.pause(batch.Only("b"))
 	f.add(newBatch("c", "x"))
-	f.take("x")
+	f.claimExactly("x")
 	f.refuseClaimed("x", batch.PolicyHalt)
 	f.pause(batch.Only("d"))
 	f.resume(batch.Only("d"))
@@ -170,7 +170,7 @@ func testControlList(f *fixture) {
 		cs := must(f.store.ControlsOf(f.ctx, q))(f)
 		for _, c := range cs {
 			w := f.control(c.Scope)
-			f.sameControlAs(w, c)
+			f.requireSameControlAs(w, c)
 			got = append(got, c.Service)
 		}
 		if len(cs) < q.Limit {
@@ -199,13 +199,13 @@ func testControlSense(f *fixture) {
 		{Action: batch.ActionSetPolicy, Scope: batch.Only("s"), Policy: 99},
 		{Action: batch.ActionRelease, Scope: batch.Everything()},
 	} {
-		st.By = actorWith("")
+		st.By = byWithReason("")
 		_, changed, err := f.store.Steer(f.ctx, st)
 		require.ErrorIs(f, err, batch.ErrInvalidInput, "%+v", st)
 		assert.False(f, changed)
 	}
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
-		f.sameControl(scope)
+		f.requireSameControl(scope)
 	}
 	bad := batch.Only("a\x00")
 	_, err := f.store.Control(f.ctx, bad)

@@ -62,7 +62,7 @@ func testCountsStates(f *fixture) {
 	f.makeOneOfEach()
 	f.counts(store.CountsQuery{Start: true})
 	f.add(newBatches("s", "b", 9)...)
-	f.take("b00009", "b00007", "b00005", "b00003", "b00001")
+	f.claimExactly("b00009", "b00007", "b00005", "b00003", "b00001")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b00009", "b00003")
 	f.recordEach(f.submitterOutcome, store.Failed, "b00005")
 	f.recordEach(f.submitterOutcome, store.Unposted, "b00001") // queued again, and still an attempted batch
@@ -84,7 +84,7 @@ func testCountsPages(f *fixture) {
 		want = append(want, s)
 	}
 	slices.Sort(want)
-	f.take("2/00001")
+	f.claimExactly("2/00001")
 	for limit := 1; limit < 11; limit += 3 {
 		var got []batch.ServiceID
 		for q := (store.CountsQuery{Start: true, Limit: limit}); ; q.Start = false {
@@ -104,7 +104,7 @@ func testCountsPages(f *fixture) {
 func testCountsCap(f *fixture) {
 	f.add(newBatches("s", "b", 20)...)
 	f.add(newBatches("t", "t", 5)...)
-	f.take("b00020", "b00019", "b00018")
+	f.claimExactly("b00020", "b00019", "b00018")
 	for _, c := range []int{1, 5, 6, 16, 17, 18} {
 		got := f.counts(store.CountsQuery{Start: true, Cap: c})
 		assert.Equal(f, min(c, 17), got[0].Waiting)

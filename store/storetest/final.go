@@ -22,7 +22,7 @@ func finalTests() []test {
 
 func testFinalOnce(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	commit := f.monitorOutcome("a", store.IsCommitted)
 	f.recordAll(commit)
@@ -45,7 +45,7 @@ func testFinalOnce(f *fixture) {
 func testFinalFound(f *fixture) {
 	named := f.makeOneOfEach()
 	open := map[batch.ID]bool{}
-	if f.has(store.CanList) {
+	if f.hasAbilities(store.CanList) {
 		rs, _ := must2(f.store.List(f.ctx, store.ListQuery{Open: true}))(f)
 		for _, r := range rs {
 			assert.False(f, r.Final())
@@ -56,15 +56,15 @@ func testFinalFound(f *fixture) {
 		r := f.get(id)
 		final := name == "invalid" || name == "committed" || name == "rejected" || name == "cancelled" || name == "quarantined"
 		assert.Equal(f, final, r.Final(), name)
-		assert.Equal(f, !final && f.has(store.CanList), open[id], name)
+		assert.Equal(f, !final && f.hasAbilities(store.CanList), open[id], name)
 	}
-	if !f.has(store.CanList) {
+	if !f.hasAbilities(store.CanList) {
 		return
 	}
 	rs, _ := must2(f.store.List(f.ctx, store.ListQuery{}))(f)
 	assert.Len(f, rs, len(named))
 	for _, r := range rs {
-		f.sameRecord(f.batches[r.ID], r)
+		f.requireSameRecord(f.batches[r.ID], r)
 	}
 }
 
@@ -93,7 +93,7 @@ func testFinalLateCommit(f *fixture) {
 	for _, name := range []string{"queued", "delayed", "unknown", "pending"} {
 		a := f.recordAll(f.monitorOutcome(named[name], store.IsCommitted))[0]
 		assert.False(f, a.Breach, name)
-		assert.Empty(f, f.view(batch.ServiceID(name), 9).Batches, "the lane of the one that was %s", name)
+		assert.Empty(f, f.viewLane(batch.ServiceID(name), 9).Batches, "the lane of the one that was %s", name)
 	}
 	if id := named["requeued"]; id != "" {
 		assert.True(f, f.recordAll(f.monitorOutcome(id, store.IsCommitted))[0].Breach, "it was final, and others may have gone ahead")
@@ -102,7 +102,7 @@ func testFinalLateCommit(f *fixture) {
 
 func testFinalReceipts(f *fixture) {
 	f.add(newBatch("asked", "a"), newBatch("said", "b"), newBatch("one", "c"))
-	f.take("a", "b", "c")
+	f.claimExactly("a", "b", "c")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b")
 	want := func(id batch.ID) []batch.Receipt {
 		return []batch.Receipt{{TransactionID: "t1 of " + string(id), Valid: true, Data: []byte{0, 255}}, {TransactionID: "t2", Valid: true}}
@@ -116,7 +116,7 @@ func testFinalReceipts(f *fixture) {
 		f.recordAll(o)
 		r := f.get(id)
 		assert.Equal(f, batch.Committed, r.State)
-		assert.True(f, sameReceipts(want(id), r.Receipts), "%s: %+v", id, r.Receipts)
+		assert.True(f, areReceiptsEqual(want(id), r.Receipts), "%s: %+v", id, r.Receipts)
 	}
 }
 
@@ -128,7 +128,7 @@ func testFinalReceiptsLater(f *fixture) {
 		return o
 	}
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
-	f.take("a", "b", "c")
+	f.claimExactly("a", "b", "c")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b", "c")
 	invalid := f.monitorOutcome("b", store.IsInvalid)
 	invalid.Settle = 0
@@ -155,18 +155,18 @@ func testFinalReceiptsLater(f *fixture) {
 		assert.Equal(f, batch.Committed, a.From, "no state changes")
 		assert.False(f, a.Breach)
 		got := f.get("a")
-		assert.True(f, sameReceipts(late("a", "first").Receipts, got.Receipts), "%+v", got.Receipts)
+		assert.True(f, areReceiptsEqual(late("a", "first").Receipts, got.Receipts), "%+v", got.Receipts)
 		want.Receipts, want.Version = got.Receipts, got.Version
 		assert.Equal(f, want, got, "nothing else changes")
 		assert.Equal(f, a.Row.Version, got.Version)
 	}
 	assert.Equal(f, store.Written, f.record(f.monitorOutcome("a", store.IsCommitted))[0].Result, "the commit again")
-	assert.True(f, sameReceipts(want.Receipts, f.get("a").Receipts))
+	assert.True(f, areReceiptsEqual(want.Receipts, f.get("a").Receipts))
 }
 
 func testFinalKept(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	o := f.monitorOutcome("a", store.IsInvalid)
 	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad nonce: ü"}
@@ -179,7 +179,7 @@ func testFinalKept(f *fixture) {
 	kept := func() {
 		r := f.get("a")
 		assert.Equal(f, o.Error, r.Error)
-		assert.True(f, sameReceipts(o.Receipts, r.Receipts), "%+v", r.Receipts)
+		assert.True(f, areReceiptsEqual(o.Receipts, r.Receipts), "%+v", r.Receipts)
 	}
 	kept()
 	assert.Equal(f, store.Bad, f.record(f.monitorOutcome("a", store.Settled))[0].Result, "it is too early to settle")
@@ -187,7 +187,7 @@ func testFinalKept(f *fixture) {
 	f.passUnits(6)
 	f.recordEach(f.monitorOutcome, store.Settled, "a")
 	kept()
-	if f.has(store.CanList) {
+	if f.hasAbilities(store.CanList) {
 		rs, _ := must2(f.store.List(f.ctx, store.ListQuery{States: []batch.State{batch.Invalid}}))(f)
 		require.Len(f, rs, 1)
 		assert.Equal(f, o.Error, rs[0].Error)
@@ -198,7 +198,7 @@ func testFinalKept(f *fixture) {
 	o.Error = &batch.SubmissionError{Kind: batch.KindRejected, Message: "no"}
 	f.recordAll(o)
 	assert.Equal(f, "rejected: no", f.get("b").Error.Error())
-	if !f.has(store.CanOperate) {
+	if !f.hasAbilities(store.CanOperate) {
 		return
 	}
 	require.NoError(f, f.requeue("a", 0))
@@ -209,12 +209,12 @@ func testFinalKept(f *fixture) {
 func testFinalLane(f *fixture) {
 	f.add(newBatches("s", "b", 3)...)
 	for _, id := range []batch.ID{"b00003", "b00002", "b00001"} {
-		assert.Equal(f, []batch.ID{id}, laneIDs(f.view("s", 1)))
-		f.take(id)
+		assert.Equal(f, []batch.ID{id}, laneIDs(f.viewLane("s", 1)))
+		f.claimExactly(id)
 		f.recordEach(f.submitterOutcome, store.Accepted, id)
 		f.recordEach(f.monitorOutcome, store.IsCommitted, id)
 	}
-	assert.Empty(f, f.view("s", 1).Batches)
+	assert.Empty(f, f.viewLane("s", 1).Batches)
 	f.passUnits(9)
 	assert.Empty(f, f.pending(10, f.units(0.5)))
 }

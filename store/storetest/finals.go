@@ -27,11 +27,11 @@ func (f *fixture) finals(keys ...batch.Key) (final []batch.ID, missing []batch.K
 	rs, missing := must2(f.store.Finals(f.ctx, keys))(f)
 	for _, r := range rs {
 		if f.tombstones[r.ID] != nil {
-			f.sameAsTombstone(r)
+			f.requireSameAsTombstone(r)
 			continue
 		}
 		require.NotNil(f, f.batches[r.ID])
-		f.sameRecord(f.batches[r.ID], r)
+		f.requireSameRecord(f.batches[r.ID], r)
 	}
 	final = recordIDs(rs)
 	var wantFinal []batch.ID
@@ -110,7 +110,7 @@ func testFinalsMany(f *fixture) {
 	bs := newBatches("s", "b", 1201)
 	f.add(bs...)
 	is := batchIDs(bs)
-	f.take(is[:3]...)
+	f.claimExactly(is[:3]...)
 	f.recordEach(f.submitterOutcome, store.Refused, is[:3]...)
 	var none []batch.Key
 	for _, b := range newBatches("s", "none", 700) {

@@ -24,8 +24,8 @@ func findTests() []test {
 	}
 }
 
-// found calls Find, and compares the result with the model.
-func (f *fixture) found(q store.FindQuery) (ids []batch.ID) {
+// findIDs calls Find, and compares the result with the model.
+func (f *fixture) findIDs(q store.FindQuery) (ids []batch.ID) {
 	f.Helper()
 	recs, more := must2(f.store.Find(f.ctx, q))(f)
 	require.False(f, more, "%+v", q)
@@ -33,7 +33,7 @@ func (f *fixture) found(q store.FindQuery) (ids []batch.ID) {
 		if f.batches[r.ID] != nil {
 			assert.Equal(f, f.get(r.ID), r)
 		} else {
-			f.sameAsTombstone(r)
+			f.requireSameAsTombstone(r)
 		}
 		ids = append(ids, r.ID)
 	}
@@ -47,12 +47,12 @@ func testFindEach(f *fixture) {
 	f.add(newKeyedBatch("s", "ours", "change", "p"), newKeyedBatch("t", "theirs", "change", "p"), newBatch("s", "plain"))
 	f.makeCommitted(final)
 	for _, id := range []batch.ID{"ours", "theirs", "final", "plain"} {
-		assert.Equal(f, []batch.ID{id}, f.found(store.FindQuery{ID: id}))
+		assert.Equal(f, []batch.ID{id}, f.findIDs(store.FindQuery{ID: id}))
 	}
-	assert.Equal(f, []batch.ID{"ours"}, f.found(store.FindQuery{Service: servicePtr("s"), DataChangeID: "change"}))
-	assert.Equal(f, []batch.ID{"theirs"}, f.found(store.FindQuery{Service: servicePtr("t"), DataChangeID: "change"}))
-	assert.Equal(f, []batch.ID{"ours", "theirs"}, f.found(store.FindQuery{DataChangeID: "change"}), "a key without its lane")
-	assert.Equal(f, []batch.ID{"final"}, f.found(store.FindQuery{DataChangeID: "older change"}))
+	assert.Equal(f, []batch.ID{"ours"}, f.findIDs(store.FindQuery{Service: servicePtr("s"), DataChangeID: "change"}))
+	assert.Equal(f, []batch.ID{"theirs"}, f.findIDs(store.FindQuery{Service: servicePtr("t"), DataChangeID: "change"}))
+	assert.Equal(f, []batch.ID{"ours", "theirs"}, f.findIDs(store.FindQuery{DataChangeID: "change"}), "a key without its lane")
+	assert.Equal(f, []batch.ID{"final"}, f.findIDs(store.FindQuery{DataChangeID: "older change"}))
 }
 
 func testFindBeginnings(f *fixture) {
@@ -69,7 +69,7 @@ func testFindBeginnings(f *fixture) {
 		"abcf":    {"abcfinal"}, "abd": {"abd"}, "ä": {"ä"}, "b": {"b"}, "ac": nil, "abcdefghi": nil, "B": nil, "ab%": nil, "a_": nil,
 		long[:1]: {long}, long[:12]: {long}, long: {long}, long + "0": nil,
 	} {
-		assert.Equal(f, want, f.found(store.FindQuery{ID: begin, Begins: true}), begin)
+		assert.Equal(f, want, f.findIDs(store.FindQuery{ID: begin, Begins: true}), begin)
 	}
 }
 
@@ -81,8 +81,8 @@ func testFindAlike(f *fixture) {
 		all[i] = newBatch("s", batch.ID(fmt.Sprintf("invoice-%05d", i)))
 	}
 	f.add(all...)
-	assert.Equal(f, []batch.ID{"invoice-02499"}, f.found(store.FindQuery{ID: "invoice-02499", Begins: true}))
-	assert.Len(f, f.found(store.FindQuery{ID: "invoice-0002", Begins: true}), 10)
+	assert.Equal(f, []batch.ID{"invoice-02499"}, f.findIDs(store.FindQuery{ID: "invoice-02499", Begins: true}))
+	assert.Len(f, f.findIDs(store.FindQuery{ID: "invoice-0002", Begins: true}), 10)
 	recs, more := must2(f.store.Find(f.ctx, store.FindQuery{ID: "invoice-0", Begins: true, Limit: 3}))(f)
 	assert.Len(f, recs, 3)
 	assert.True(f, more)
@@ -91,10 +91,10 @@ func testFindAlike(f *fixture) {
 func testFindKeys(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "order 1", "p"), newKeyedBatch("t", "b", "order 1", "p"), newKeyedBatch("s", "c", "order 10", "p"), newKeyedBatch("s", "d", "order", "p"), newBatch("s", "order 1"))
 	f.makeCommitted(newKeyedBatch("u", "e", "order 1/final", "p"))
-	assert.Equal(f, []batch.ID{"d", "a", "b", "e", "c"}, f.found(store.FindQuery{DataChangeID: "order", Begins: true}))
-	assert.Equal(f, []batch.ID{"a", "b", "e", "c"}, f.found(store.FindQuery{DataChangeID: "order 1", Begins: true}))
-	assert.Equal(f, []batch.ID{"a", "b"}, f.found(store.FindQuery{DataChangeID: "order 1"}))
-	assert.Empty(f, f.found(store.FindQuery{DataChangeID: "order 2", Begins: true}))
+	assert.Equal(f, []batch.ID{"d", "a", "b", "e", "c"}, f.findIDs(store.FindQuery{DataChangeID: "order", Begins: true}))
+	assert.Equal(f, []batch.ID{"a", "b", "e", "c"}, f.findIDs(store.FindQuery{DataChangeID: "order 1", Begins: true}))
+	assert.Equal(f, []batch.ID{"a", "b"}, f.findIDs(store.FindQuery{DataChangeID: "order 1"}))
+	assert.Empty(f, f.findIDs(store.FindQuery{DataChangeID: "order 2", Begins: true}))
 }
 
 func testFindLimit(f *fixture) {
@@ -109,7 +109,7 @@ func testFindLimit(f *fixture) {
 			assert.True(f, more)
 		}
 		q.Limit = 12
-		assert.Len(f, f.found(q), 12)
+		assert.Len(f, f.findIDs(q), 12)
 	}
 	assert.Equal(f, 100, store.FindQuery{Limit: 1e6}.Bounded().Limit)
 	assert.Equal(f, 100, store.FindLanesQuery{Limit: 1e6}.Bounded().Limit)
@@ -122,7 +122,7 @@ func testFindNothing(f *fixture) {
 		{Service: servicePtr(""), DataChangeID: "change"}, {Service: servicePtr("\x00"), DataChangeID: "change"}, {Service: servicePtr("s"), DataChangeID: "\xff"},
 		{DataChangeID: "chang"}, {ID: "change"}, {DataChangeID: "a", Begins: true},
 	} {
-		assert.Empty(f, f.found(q), "%+v", q)
+		assert.Empty(f, f.findIDs(q), "%+v", q)
 	}
 	for _, q := range []store.FindQuery{
 		{}, {Begins: true}, {Service: servicePtr("s")}, {ID: "a", DataChangeID: "change"}, {Service: servicePtr("s"), ID: "a"},
@@ -148,12 +148,12 @@ func testFindLanes(f *fixture) {
 	for _, none := range []batch.ServiceID{"p", "PAY", "payments2", "\xff", "\x00"} {
 		assert.Empty(f, lanes(store.FindLanesQuery{Name: none}), "%q", none)
 	}
-	if f.has(store.CanControl) {
+	if f.hasAbilities(store.CanControl) {
 		f.pause(batch.Only("paused"))
 		f.pause(batch.Everything())
 		assert.Equal(f, []batch.ServiceID{"paused", "pay", "payments"}, lanes(store.FindLanesQuery{Name: "pa", Begins: true})[1:])
 	}
-	if f.has(store.CanKeepTexts) {
+	if f.hasAbilities(store.CanKeepTexts) {
 		require.True(f, must(f.store.SwapTexts(f.ctx, store.Text{Kind: store.TextServed, Name: "served", Body: "ledger"}))(f))
 		assert.Equal(f, []batch.ServiceID{"served"}, lanes(store.FindLanesQuery{Name: "served"}))
 	}

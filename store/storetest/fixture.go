@@ -25,11 +25,11 @@ type fixture struct {
 	abilities store.Abilities
 	ctx       context.Context
 
-	// unit is the tests' unit of time. Durations are odd fractions of it, and the clock moves by
-	// whole units. So the two clocks, which differ by a little, always agree whether a duration is
-	// over.
-	unit   time.Duration
-	offset time.Duration // how far the test has moved the store's clock
+	// timeUnit is the tests' unit of time. Durations are odd fractions of it, and the clock moves
+	// by whole units. So the two clocks, which differ by a little, always agree whether a duration
+	// is over.
+	timeUnit    time.Duration
+	clockOffset time.Duration // how far the test has moved the store's clock
 
 	batches    map[batch.ID]*modelBatch
 	tombstones map[batch.ID]*modelTombstone
@@ -47,29 +47,29 @@ func (f *fixture) Errorf(format string, args ...any) {
 
 // modelBatch is the model of one stored batch.
 type modelBatch struct {
-	batch     batch.Batch
-	created   time.Time
-	ref       store.Ref
-	row       store.Row
-	acts      []batch.Act
-	reports   []batch.Report
-	handedOut *store.Row // the row as the store last returned it
-	passed    int        // how many times it was passed back
+	batch        batch.Batch
+	created      time.Time
+	ref          store.Ref
+	row          store.Row
+	acts         []batch.Act
+	reports      []batch.Report
+	lastReturned *store.Row // the row as the store last returned it
+	passedCount  int        // how many times it was passed back
 }
 
-// handedOutRef returns the ref that the store returns for the batch.
-func (s *modelBatch) handedOutRef() store.Ref {
+// lastReturnedRef returns the ref that the store returns for the batch.
+func (s *modelBatch) lastReturnedRef() store.Ref {
 	return store.Ref{Key: s.batch.Key(), Row: s.ref.Row, Created: s.created, TraceParent: s.batch.TraceParent}
 }
 
 // now returns the time of the store's clock, nearly.
-func (f *fixture) now() time.Time { return time.Now().Add(f.offset).UTC() }
+func (f *fixture) now() time.Time { return time.Now().Add(f.clockOffset).UTC() }
 
 // units returns a duration of n units.
-func (f *fixture) units(n float64) time.Duration { return time.Duration(n * float64(f.unit)) }
+func (f *fixture) units(n float64) time.Duration { return time.Duration(n * float64(f.timeUnit)) }
 
 // passUnits lets n units of the store's time pass. n is negative only if the clock can be set.
-func (f *fixture) passUnits(n int) { f.stepClock(time.Duration(n) * f.unit) }
+func (f *fixture) passUnits(n int) { f.stepClock(time.Duration(n) * f.timeUnit) }
 
 // tick makes the next call later than the call before, even on the coarsest clock.
 func (f *fixture) tick() { f.stepClock(2 * time.Millisecond) }
@@ -78,7 +78,7 @@ func (f *fixture) stepClock(d time.Duration) {
 	f.Helper()
 	if f.harness.StepClock != nil {
 		f.harness.StepClock(d)
-		f.offset += d
+		f.clockOffset += d
 		return
 	}
 	require.Positive(f, d, "a clock that cannot be set does not go back")
@@ -96,7 +96,7 @@ func (f *fixture) isNear(a, b time.Time) bool {
 	return f.areNear(a.Sub(b), 0)
 }
 
-func (f *fixture) areNear(a, b time.Duration) bool { return (a - b).Abs() < f.unit/8 }
+func (f *fixture) areNear(a, b time.Duration) bool { return (a - b).Abs() < f.timeUnit/8 }
 
 // newBatch returns a batch of a service. About half of all ids have a trace context, and other ids
 // have tags.
@@ -213,7 +213,7 @@ func (f *fixture) get(id batch.ID) batch.Record {
 	s := f.batches[id]
 	require.NotNil(f, s, "the model does not know %s", id)
 	r := must(f.store.Get(f.ctx, s.batch.Key()))(f)
-	f.sameRecord(s, r)
+	f.requireSameRecord(s, r)
 	return r
 }
 
@@ -224,16 +224,16 @@ func (f *fixture) requireAbsent(bs ...batch.Batch) {
 		r, err := f.store.Get(f.ctx, b.Key())
 		if t := f.tombstones[b.ID]; t != nil && t.batch.Key() == b.Key() {
 			require.NoError(f, err, "%s has a tombstone", b.Key())
-			f.sameAsTombstone(r)
+			f.requireSameAsTombstone(r)
 			continue
 		}
 		require.ErrorIsf(f, err, batch.ErrNotFound, "is %s stored?", b.Key())
 	}
 }
 
-// view returns a lane as a claim sees it, and changes nothing. Every ready batch of the lane must
-// be resendable.
-func (f *fixture) view(service batch.ServiceID, window int) batch.Lane {
+// viewLane returns a lane as a claim sees it, and changes nothing. Every ready batch of the lane
+// must be resendable.
+func (f *fixture) viewLane(service batch.ServiceID, window int) batch.Lane {
 	f.Helper()
 	var seen batch.Lane
 	f.claim(store.ClaimQuery{

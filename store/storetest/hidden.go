@@ -26,7 +26,7 @@ func (f *fixture) addHidden(bs ...batch.Batch) (show func()) {
 		require.NoError(f, commit())
 		for _, b := range bs {
 			r := must(f.store.Get(f.ctx, b.Key()))(f)
-			require.False(f, r.CreatedAt.Before(at.Add(-f.unit/8)), "%s is created at %s", b.Key(), r.CreatedAt)
+			require.False(f, r.CreatedAt.Before(at.Add(-f.timeUnit/8)), "%s is created at %s", b.Key(), r.CreatedAt)
 			f.batches[b.ID] = &modelBatch{batch: b, created: r.CreatedAt, ref: store.Ref{Key: r.Key}, row: store.NewRow()}
 		}
 	}
@@ -45,19 +45,19 @@ func (f *fixture) addAndEnd(bs ...batch.Batch) {
 	f.Helper()
 	f.add(bs...)
 	for _, b := range bs {
-		f.take(b.ID)
+		f.claimExactly(b.ID)
 		f.recordEach(f.submitterOutcome, store.Accepted, b.ID)
 		f.recordEach(f.monitorOutcome, store.IsCommitted, b.ID)
 	}
 }
 
-// letRemember lets a store learn all that it can remember of these lanes, by claims that take
+// letStoreRemember lets a store learn all that it can remember of these lanes, by claims that take
 // nothing, and by the time between them.
-func (f *fixture) letRemember(lanes ...batch.ServiceID) {
+func (f *fixture) letStoreRemember(lanes ...batch.ServiceID) {
 	f.Helper()
 	for range 5 {
 		for _, s := range lanes {
-			f.view(s, 9)
+			f.viewLane(s, 9)
 		}
 		f.waitABit()
 	}
@@ -95,24 +95,24 @@ func (f *fixture) requireDrains(service batch.ServiceID, want ...batch.ID) {
 
 func testLateInPlace(f *fixture) {
 	f.addAndEnd(newBatch("s", "a"), newBatch("t", "b"), newBatch("s", "c"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	first := f.addHidden(newBatch("s", "late 1"), newBatch("t", "late 2"))
 	f.tick()
 	f.addAndEnd(newBatch("s", "d"), newBatch("t", "e"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	second := f.addHidden(newBatch("s", "late 3"))
 	f.tick()
 	f.addAndEnd(newBatch("s", "g"), newBatch("s", "h"))
 	f.add(newBatch("s", "i"), newBatch("s", "j"))
-	f.letRemember("s", "t")
-	f.take("i")
+	f.letStoreRemember("s", "t")
+	f.claimExactly("i")
 	second()
-	assert.Equal(f, []batch.ID{"i", "late 3", "j"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"i", "late 3", "j"}, laneIDs(f.viewLane("s", 9)))
 	f.recordEach(f.submitterOutcome, store.Accepted, "i")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "i")
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	first()
-	assert.Equal(f, []batch.ID{"late 1", "late 3", "j"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"late 1", "late 3", "j"}, laneIDs(f.viewLane("s", 9)))
 	f.requireDrains("s", "late 1", "late 3", "j")
 	f.requireDrains("t", "late 2")
 }
@@ -122,17 +122,17 @@ func testLateInPlace(f *fixture) {
 // batches they may be anywhere.
 func testLateStep(f *fixture) {
 	f.addAndEnd(newBatch("s", "a"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	f.passUnits(-2)
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	show := f.addHidden(newBatch("s", "late 1"), newBatch("t", "late 2"))
 	f.tick()
 	f.addAndEnd(newBatch("s", "b"), newBatch("t", "c"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	f.passUnits(3)
 	f.addAndEnd(newBatch("t", "d"))
 	f.add(newBatch("t", "e"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	show()
 	f.requireDrains("s", "late 1")
 	f.requireDrains("t", "late 2", "e")
@@ -141,19 +141,19 @@ func testLateStep(f *fixture) {
 // testLateClosed: a closed lane shows no batches, and a store must not remember it as empty.
 func testLateClosed(f *fixture) {
 	f.addAndEnd(newBatch("s", "a"), newBatch("t", "b"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	f.add(newBatch("s", "c"), newBatch("s", "d"), newBatch("t", "e"))
-	f.take("c")
+	f.claimExactly("c")
 	show := f.addHidden(newBatch("s", "late 1"), newBatch("t", "late 2"))
 	f.tick()
 	assert.True(f, f.refuseClaimed("c", batch.PolicyHalt).Halted)
 	f.pause(batch.Only("t"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	f.add(newBatch("s", "g"), newBatch("t", "h"))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	show()
 	require.NoError(f, f.requeue("c", 0))
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	f.release("s")
 	f.resume(batch.Only("t"))
 	f.requireDrains("s", "c", "d", "late 1", "g")
@@ -198,8 +198,8 @@ func testLateRolledBack(f *fixture) {
 
 func testLateRequeued(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
-	f.take("a")
-	f.take("c")
+	f.claimExactly("a")
+	f.claimExactly("c")
 	f.recordEach(f.submitterOutcome, store.Refused, "a", "c")
 	f.requireDrains("s", "b")
 	show := func() {}
@@ -210,17 +210,17 @@ func testLateRequeued(f *fixture) {
 	f.tick()
 	for round := range 2 {
 		f.addAndEnd(newBatch("s", batch.ID(fmt.Sprint("s", round))), newBatch("t", batch.ID(fmt.Sprint("t", round))))
-		f.letRemember("s", "t")
+		f.letStoreRemember("s", "t")
 		f.add(newBatch("s", batch.ID(fmt.Sprint("more", round))))
-		f.letRemember("s", "t")
+		f.letStoreRemember("s", "t")
 		require.NoError(f, f.requeue("a", 0))
 		require.NoError(f, f.requeue("c", 0))
-		assert.Equal(f, []batch.ID{"c"}, laneIDs(f.view("t", 9)))
-		f.take("a")
-		f.take("c")
+		assert.Equal(f, []batch.ID{"c"}, laneIDs(f.viewLane("t", 9)))
+		f.claimExactly("a")
+		f.claimExactly("c")
 		f.recordEach(f.submitterOutcome, store.Refused, "a", "c")
 	}
-	f.letRemember("s", "t")
+	f.letStoreRemember("s", "t")
 	require.NoError(f, f.requeue("a", 0))
 	show()
 	f.requireDrains("s", append(append([]batch.ID{"a"}, late...), "more0", "more1")...)

@@ -22,27 +22,27 @@ func hintTests() []test {
 	}
 }
 
-// ear is the listener of a test.
-type ear struct {
-	f     *fixture
-	heard chan store.Hint
-	ended chan error
-	stop  context.CancelFunc
+// testListener is the listener of a test.
+type testListener struct {
+	fixture *fixture
+	hints   chan store.Hint
+	result  chan error
+	stop    context.CancelFunc
 }
 
 // listen begins to listen, and waits until hints arrive.
-func (f *fixture) listen(id string, wants store.Topics) *ear {
+func (f *fixture) listen(id string, wants store.Topics) *testListener {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.ctx)
-	e := &ear{f, make(chan store.Hint, 100), make(chan error, 1), stop}
+	e := &testListener{f, make(chan store.Hint, 100), make(chan error, 1), stop}
 	live := make(chan string, 100)
-	l := store.Listener{ID: id, Wants: wants, Heard: func(h store.Hint) { e.heard <- h }, Live: func(way string) { live <- way }}
-	go func() { e.ended <- f.store.Hear(ctx, l) }()
+	l := store.Listener{ID: id, Wants: wants, Heard: func(h store.Hint) { e.hints <- h }, Live: func(way string) { live <- way }}
+	go func() { e.result <- f.store.Hear(ctx, l) }()
 	f.Cleanup(stop)
 	select {
 	case way := <-live:
 		require.NotEmpty(f, way, "Live does not say how hints arrive")
-	case err := <-e.ended:
+	case err := <-e.result:
 		require.FailNow(f, "Hear ended before it was live", "%v", err)
 	case <-time.After(testTimeLimit):
 		require.FailNow(f, "Hear is not live")
@@ -52,29 +52,29 @@ func (f *fixture) listen(id string, wants store.Topics) *ear {
 
 // hintThat returns the first hint for which fits is true. Other hints may name more, or be about
 // listeners.
-func (e *ear) hintThat(fits func(store.Hint) bool) store.Hint {
-	e.f.Helper()
+func (e *testListener) hintThat(fits func(store.Hint) bool) store.Hint {
+	e.fixture.Helper()
 	limit := time.After(testTimeLimit)
 	for {
 		select {
-		case h := <-e.heard:
+		case h := <-e.hints:
 			if fits(h) {
 				return h
 			}
 		case <-limit:
-			require.FailNow(e.f, "the hint did not arrive")
+			require.FailNow(e.fixture, "the hint did not arrive")
 		}
 	}
 }
 
-func (e *ear) end() {
-	e.f.Helper()
+func (e *testListener) end() {
+	e.fixture.Helper()
 	e.stop()
 	select {
-	case err := <-e.ended:
-		require.ErrorIs(e.f, err, context.Canceled)
+	case err := <-e.result:
+		require.ErrorIs(e.fixture, err, context.Canceled)
 	case <-time.After(testTimeLimit):
-		require.FailNow(e.f, "Hear does not end")
+		require.FailNow(e.fixture, "Hear does not end")
 	}
 }
 

@@ -30,29 +30,29 @@ func testHistoryBatch(f *fixture) {
 	require.NoError(f, f.cancel("a", "wrong amount"))
 	f.passUnits(1)
 	require.NoError(f, f.requeue("a", 0))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
 	f.passUnits(1)
 	require.NoError(f, f.decide("a", batch.NotExecutedReject, "looked it up"))
 	require.NoError(f, f.requeue("a", 0))
-	f.take("a")
+	f.claimExactly("a")
 	f.refuseClaimed("a", batch.PolicyQuarantine)
 	require.NoError(f, f.acquit("a"))
 	got := f.history("a")
 	require.Len(f, got, 5)
 	for i, want := range []batch.Act{
-		{Action: batch.ActionCancel, By: actorWith("wrong amount"), From: batch.Queued, To: batch.Rejected},
-		{Action: batch.ActionRequeue, By: actorWith("once more"), From: batch.Rejected, To: batch.Queued},
-		{Action: batch.ActionDecide, By: actorWith("looked it up"), From: batch.Submitting, To: batch.Rejected},
-		{Action: batch.ActionRequeue, By: actorWith("once more"), From: batch.Rejected, To: batch.Queued},
-		{Action: batch.ActionAcquit, By: actorWith("seen"), From: batch.Rejected, To: batch.Rejected},
+		{Action: batch.ActionCancel, By: byWithReason("wrong amount"), From: batch.Queued, To: batch.Rejected},
+		{Action: batch.ActionRequeue, By: byWithReason("once more"), From: batch.Rejected, To: batch.Queued},
+		{Action: batch.ActionDecide, By: byWithReason("looked it up"), From: batch.Submitting, To: batch.Rejected},
+		{Action: batch.ActionRequeue, By: byWithReason("once more"), From: batch.Rejected, To: batch.Queued},
+		{Action: batch.ActionAcquit, By: byWithReason("seen"), From: batch.Rejected, To: batch.Rejected},
 	} {
 		want.Scope, want.Batch, want.At = batch.Only("s"), "a", got[i].At
 		assert.Equal(f, want, got[i])
 	}
 	assert.True(f, got[1].At.After(got[0].At))
 	assert.Empty(f, f.history("b"))
-	f.sameControl(batch.Only("s")) // the history of the lane has nothing either
+	f.requireSameControl(batch.Only("s")) // the history of the lane has nothing either
 }
 
 func testHistoryLane(f *fixture) {
@@ -61,7 +61,7 @@ func testHistoryLane(f *fixture) {
 	f.setPolicy("s", batch.PolicyHalt)
 	f.resume(batch.Only("s"))
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.refuseClaimed("a", batch.PolicyDefault)
 	f.release("s")
 	f.pause(batch.Everything())
@@ -71,7 +71,7 @@ func testHistoryLane(f *fixture) {
 		{Action: batch.ActionPause}, {Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt}, {Action: batch.ActionResume},
 		{Action: batch.ActionRelease, Batch: "a"},
 	} {
-		want.Scope, want.At, want.By = batch.Only("s"), got[i].At, actorWith("why "+string(want.Action))
+		want.Scope, want.At, want.By = batch.Only("s"), got[i].At, byWithReason("why "+string(want.Action))
 		assert.Equal(f, want, got[i])
 	}
 	all := must(f.store.LaneHistory(f.ctx, batch.Everything()))(f)
@@ -106,7 +106,7 @@ func testHistoryBound(f *fixture) {
 func testHistoryPruned(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
 	for _, id := range []batch.ID{"a", "b"} {
-		f.take(id)
+		f.claimExactly(id)
 		o := f.submitterOutcome(id, store.Refused)
 		o.Report = &batch.Report{Attempt: 1, Kind: batch.KindRejected}
 		f.recordAll(o)
@@ -128,8 +128,8 @@ func testHistoryAge(f *fixture) {
 	f.passUnits(2)
 	f.setPolicy("s", batch.PolicyHalt)
 	f.prune(f.units(1.5), false)
-	f.sameControl(batch.Only("s")) // the acts on the lane stay
-	f.sameControl(batch.Everything())
+	f.requireSameControl(batch.Only("s")) // the acts on the lane stay
+	f.requireSameControl(batch.Everything())
 	require.Len(f, must(f.store.LaneHistory(f.ctx, batch.Only("s")))(f), 1)
 	assert.True(f, f.isClosed("s"))
 	assert.Equal(f, store.Pruned{LaneActs: 1}, must(f.store.Prune(f.ctx, store.PruneQuery{}))(f))
@@ -142,7 +142,7 @@ func testHistoryText(f *fixture) {
 		require.NoError(f, f.cancel(id, text))
 		f.requireClean(name, text, f.history(id)[0].Reason)
 		service := batch.Only(batch.ServiceID("lane of " + name))
-		c, _ := must2(f.store.Steer(f.ctx, store.Steering{Scope: service, Action: batch.ActionPause, By: actorWith(text)}))(f)
+		c, _ := must2(f.store.Steer(f.ctx, store.Steering{Scope: service, Action: batch.ActionPause, By: byWithReason(text)}))(f)
 		f.requireClean(name, text, c.PausedBy.Reason)
 		acts := must(f.store.LaneHistory(f.ctx, service))(f)
 		require.Len(f, acts, 1)

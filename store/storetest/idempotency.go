@@ -24,7 +24,7 @@ func idempotencyTests() []test {
 		{name: "an id in a call that its key hides is hidden by the key alone", run: testChangeThenNone},
 		{name: "a key is remembered as long as the id of its batch", run: testChangeForgotten},
 		{name: "concurrent adds of one key", run: testChangeRace},
-		{name: "an add waits for one of its key that is not committed, and nothing else does", run: testChangeWaits, not: tx},
+		{name: "an add waits for one of its key that is not committed, and nothing else does", run: testChangeWaits, isInapplicable: tx},
 	}
 }
 
@@ -33,7 +33,7 @@ func newKeyedBatch(service batch.ServiceID, id batch.ID, change, payload string)
 	return batch.Batch{Service: service, ID: id, DataChangeID: change, Payload: []byte(payload)}
 }
 
-func (f *fixture) changeConflict(bs ...batch.Batch) {
+func (f *fixture) requireChangeConflict(bs ...batch.Batch) {
 	f.Helper()
 	err := f.store.Add(f.ctx, bs...)
 	require.ErrorIs(f, err, batch.ErrConflict)
@@ -44,7 +44,7 @@ func testChangeKnown(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "key", "p"), newBatch("s", "z"))
 	again := []batch.Batch{newKeyedBatch("s", "b", "key", "p"), newKeyedBatch("s", "a", "key", "p")}
 	f.add(again...)
-	f.take("a")
+	f.claimExactly("a")
 	f.add(again...)
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.add(append(again, newBatch("s", "new"))...)
@@ -53,17 +53,17 @@ func testChangeKnown(f *fixture) {
 	f.requireAbsent(again[0])
 	assert.Equal(f, batch.Committed, f.get("a").State)
 	assert.Equal(f, "key", f.get("a").DataChangeID)
-	assert.Equal(f, []batch.ID{"z", "new"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"z", "new"}, laneIDs(f.viewLane("s", 9)))
 }
 
 func testChangeConflict(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "key", "p"), newKeyedBatch("s", "b", "other", "p"))
-	f.take("b")
+	f.claimExactly("b")
 	f.recordEach(f.submitterOutcome, store.Refused, "b")
 	for _, key := range []string{"key", "other"} {
 		bad := newKeyedBatch("s", "c", key, "q")
-		f.changeConflict(bad)
-		f.changeConflict(newBatch("s", "new"), bad, newBatch("s", "newer"))
+		f.requireChangeConflict(bad)
+		f.requireChangeConflict(newBatch("s", "new"), bad, newBatch("s", "newer"))
 		f.requireAbsent(bad, newBatch("s", "new"), newBatch("s", "newer"))
 	}
 	f.get("a")
@@ -80,7 +80,7 @@ func testChangeApart(f *fixture) {
 func testChangeTwice(f *fixture) {
 	f.add(newKeyedBatch("s", "b", "key", "p"), newBatch("s", "z"), newKeyedBatch("s", "a", "key", "p"), newKeyedBatch("t", "c", "key", "q"), newKeyedBatch("s", "b", "key", "p"))
 	assert.Equal(f, []batch.ID{"b", "z", "c"}, f.storedIDs(), "the first one is stored")
-	f.changeConflict(newKeyedBatch("s", "d", "new", "p"), newKeyedBatch("s", "e", "new", "q"))
+	f.requireChangeConflict(newKeyedBatch("s", "d", "new", "p"), newKeyedBatch("s", "e", "new", "q"))
 	f.requireAbsent(newKeyedBatch("s", "d", "new", "p"), newKeyedBatch("s", "e", "new", "q"))
 	// A batch that is not stored because of its DataChangeID is still compared with the stored
 	// batch of its id.
@@ -93,7 +93,7 @@ func testChangeKnownID(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "another", "p"), newKeyedBatch("s", "b", "third", "q"))
 	assert.Equal(f, "key", f.get("a").DataChangeID)
 	assert.Empty(f, f.get("b").DataChangeID)
-	f.changeConflict(newKeyedBatch("s", "b", "key", "q"))
+	f.requireChangeConflict(newKeyedBatch("s", "b", "key", "q"))
 	f.add(newKeyedBatch("s", "c", "another", "r"), newKeyedBatch("s", "d", "third", "r"))
 	assert.Len(f, f.storedIDs(), 4)
 }
@@ -103,15 +103,15 @@ func testChangeKnownID(f *fixture) {
 func testChangeOfKnownID(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "", "p"), newKeyedBatch("s", "b", "", "p"))
 	f.add(newKeyedBatch("s", "z", "", "p"), newKeyedBatch("s", "a", "key", "p"), newKeyedBatch("s", "b", "key", "p"), newKeyedBatch("s", "e", "key", "p"), newKeyedBatch("s", "d", "key", "p"), newKeyedBatch("s", "y", "", "p"))
-	assert.Equal(f, []batch.ID{"a", "b", "z", "e", "y"}, laneIDs(f.view("s", 9)), "in the order of the call")
+	assert.Equal(f, []batch.ID{"a", "b", "z", "e", "y"}, laneIDs(f.viewLane("s", 9)), "in the order of the call")
 	f.add(newKeyedBatch("s", "e", "key", "p"), newKeyedBatch("s", "d", "key", "p"))
 	f.add(newKeyedBatch("s", "d", "key", "p"))
 	f.add(newKeyedBatch("s", "a", "key", "p"), newKeyedBatch("s", "d", "key", "p"), newKeyedBatch("s", "x", "", "p"))
 	assert.Equal(f, "key", f.get("e").DataChangeID)
-	f.changeConflict(newKeyedBatch("s", "d", "key", "q"))
-	f.changeConflict(newKeyedBatch("s", "c", "new", "p"), newKeyedBatch("s", "d", "new", "q"))
+	f.requireChangeConflict(newKeyedBatch("s", "d", "key", "q"))
+	f.requireChangeConflict(newKeyedBatch("s", "c", "new", "p"), newKeyedBatch("s", "d", "new", "q"))
 	f.requireAbsent(newKeyedBatch("s", "d", "key", "p"), newKeyedBatch("s", "c", "new", "p"))
-	assert.Equal(f, []batch.ID{"a", "b", "z", "e", "y", "x"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"a", "b", "z", "e", "y", "x"}, laneIDs(f.viewLane("s", 9)))
 }
 
 func testChangeOfTombstone(f *fixture) {
@@ -139,7 +139,7 @@ func testChangeForgotten(f *fixture) {
 	require.Equal(f, 1, f.prune(0, false))
 	f.makeCommitted(newKeyedBatch("s", "b", "key", "q"))
 	require.Equal(f, 1, f.prune(0, true))
-	f.changeConflict(newKeyedBatch("s", "c", "key", "p"))
+	f.requireChangeConflict(newKeyedBatch("s", "c", "key", "p"))
 	f.add(newKeyedBatch("s", "c", "key", "q"), newKeyedBatch("s", "b", "", "q"))
 	assert.Empty(f, f.storedIDs())
 }

@@ -40,7 +40,7 @@ func testLanesOpen(f *fixture) {
 	assert.NotContains(f, got, batch.ServiceID("pending"))
 	assert.NotContains(f, got, batch.ServiceID("queued"))
 	assert.NotContains(f, got, batch.ServiceID("rejected"))
-	if !f.has(store.CanOperate) {
+	if !f.hasAbilities(store.CanOperate) {
 		return
 	}
 	require.NoError(f, f.requeue(batch.ID("id of rejected"), 0))

@@ -35,7 +35,7 @@ func (f *fixture) list(q store.ListQuery) []batch.ID {
 	for {
 		rs, next := must2(f.store.List(f.ctx, q))(f)
 		for _, r := range rs {
-			f.sameRecord(f.batches[r.ID], r)
+			f.requireSameRecord(f.batches[r.ID], r)
 		}
 		got = append(got, recordIDs(rs)...)
 		if next == "" {
@@ -94,7 +94,7 @@ func testListOrder(f *fixture) {
 		f.add(b)
 		want = append(want, b.ID)
 	}
-	f.take("99", "94", "80")
+	f.claimExactly("99", "94", "80")
 	f.recordEach(f.submitterOutcome, store.Accepted, "94", "80")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "80")
 	assert.Equal(f, want, f.list(store.ListQuery{Limit: 7}), "whatever has happened to them")
@@ -116,7 +116,7 @@ func testListCursor(f *fixture) {
 	rs, next := must2(f.store.List(f.ctx, store.ListQuery{Limit: 4}))(f)
 	assert.Equal(f, is[:4], recordIDs(rs))
 	f.makeCommitted(newBatch("s", "later"))
-	f.take(is[3], is[5])
+	f.claimExactly(is[3], is[5])
 	f.recordEach(f.submitterOutcome, store.Refused, is[3], is[5])
 	f.passUnits(1)
 	f.endWithout(store.CanPrune)
@@ -140,7 +140,7 @@ func testListReceipts(f *fixture) {
 	for i, n := range []int{600, 400, 1, 1500, 0, 2} {
 		b := newBatch("s", batch.ID(fmt.Sprint("b", i)))
 		f.add(b)
-		f.take(b.ID)
+		f.claimExactly(b.ID)
 		f.recordEach(f.submitterOutcome, store.Accepted, b.ID)
 		o := f.monitorOutcome(b.ID, store.IsCommitted)
 		for j := range n {
@@ -153,7 +153,7 @@ func testListReceipts(f *fixture) {
 		rs, next := must2(f.store.List(f.ctx, q))(f)
 		require.Equal(f, want, recordIDs(rs))
 		for _, r := range rs {
-			f.sameRecord(f.batches[r.ID], r)
+			f.requireSameRecord(f.batches[r.ID], r)
 		}
 		q.After = next
 	}
@@ -165,7 +165,7 @@ func testListAge(f *fixture) {
 		f.add(newBatch("s", batch.ID("s"+name)), newBatch("t", batch.ID("t"+name)))
 		f.passUnits(2)
 	}
-	f.take("sb", "sc")
+	f.claimExactly("sb", "sc")
 	f.recordEach(f.submitterOutcome, store.Refused, "sb")
 	f.passUnits(1) // now the batches' ages are 9, 7, 5 and 3 units
 	s, none := batch.ServiceID("s"), []batch.ID{}
@@ -213,7 +213,7 @@ func testListTag(f *fixture) {
 		tagged("s", "a", batch.Tags{"in'; --": "ü \"%_"}),
 	}
 	f.add(all...)
-	f.take("g", "e")
+	f.claimExactly("g", "e")
 	f.recordEach(f.submitterOutcome, store.Accepted, "g", "e")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "g")
 	s := batch.ServiceID("s")

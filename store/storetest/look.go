@@ -30,10 +30,10 @@ func testLookLane(f *fixture) {
 	bs[2].Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
 	bs[2].Budget = batch.Budget{Attempts: 3, EveryTry: true}
 	f.add(bs...)
-	f.take("b00006", "b00003")
+	f.claimExactly("b00006", "b00003")
 	f.makeRefused("b00005")
 	require.NoError(f, f.requeue("b00005", 0))
-	f.take("b00004")
+	f.claimExactly("b00004")
 	for window, want := range map[int][]batch.ID{
 		1: {"b00006", "b00005", "b00004", "b00003", "b00002"},
 		2: {"b00006", "b00005", "b00004", "b00003", "b00002", "b00001"},
@@ -52,7 +52,7 @@ func testLookLane(f *fixture) {
 
 func testLookControls(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a")
+	f.claimExactly("a")
 	f.refuseClaimed("a", batch.PolicyHalt)
 	f.setPolicy("s", batch.PolicyQuarantine)
 	f.pause(batch.Everything())
@@ -89,7 +89,7 @@ func testLookInstance(f *fixture) {
 
 func testLookNothing(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.takeBy(resendRule(f.units(3.5), 0), "a")
+	f.claimExactlyBy(resendRule(f.units(3.5), 0), "a")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	f.passUnits(4)

@@ -34,18 +34,18 @@ func (f *fixture) addToModel(now time.Time, bs ...batch.Batch) {
 		if _, pruned := f.tombstones[b.ID]; pruned || f.batches[b.ID] != nil {
 			continue
 		}
-		if f.withChange(b) != nil || f.tombOf(b) != nil {
+		if f.withChange(b) != nil || f.tombstoneOf(b) != nil {
 			f.requireAbsent(b)
 			continue
 		}
 		r := must(f.store.Get(f.ctx, b.Key()))(f)
 		require.True(f, r.CreatedAt.After(last[b.Service]), "%s is not behind what its lane has", b.Key())
 		last[b.Service] = r.CreatedAt
-		require.False(f, r.CreatedAt.Before(now.Add(-f.unit/8)), "%s is created at %s", b.Key(), r.CreatedAt)
+		require.False(f, r.CreatedAt.Before(now.Add(-f.timeUnit/8)), "%s is created at %s", b.Key(), r.CreatedAt)
 		require.Equal(f, r.CreatedAt.Truncate(time.Microsecond), r.CreatedAt, "to the microsecond, in UTC")
 		s := &modelBatch{batch: b, created: r.CreatedAt, ref: store.Ref{Key: b.Key()}, row: store.NewRow()}
 		f.batches[b.ID] = s
-		f.sameRecord(s, r)
+		f.requireSameRecord(s, r)
 	}
 }
 
@@ -77,7 +77,7 @@ func (f *fixture) modelBatches(keep func(*modelBatch) bool) []*modelBatch {
 func (f *fixture) window(service batch.ServiceID, n int) []store.LaneRow {
 	var attempted, queued []store.LaneRow
 	for _, s := range f.modelBatches(func(s *modelBatch) bool { return s.batch.Service == service && !s.row.Final() }) {
-		r := store.LaneRow{Ref: s.handedOutRef(), Row: s.row, Budget: s.batch.Budget, Footprint: s.batch.Footprint, Size: len(s.batch.Payload)}
+		r := store.LaneRow{Ref: s.lastReturnedRef(), Row: s.row, Budget: s.batch.Budget, Footprint: s.batch.Footprint, Size: len(s.batch.Payload)}
 		if s.row.Attempted() {
 			attempted = append(attempted, r)
 		} else if len(queued) < n {
@@ -129,23 +129,23 @@ func (f *fixture) claim(q store.ClaimQuery, choose store.Choose) store.Claimed {
 			f.batches[r.Key.ID].row = r.Row
 		}
 	}
-	f.sameLanes(want, shown)
-	f.sameClaimed(model, got)
+	f.requireSameLanes(want, shown)
+	f.requireSameClaimed(model, got)
 	for _, run := range got.Runs {
 		for _, c := range run.Batches {
-			f.batches[c.Key.ID].ref, f.batches[c.Key.ID].handedOut = c.Ref, c.Was
+			f.batches[c.Key.ID].ref, f.batches[c.Key.ID].lastReturned = c.Ref, c.Was
 		}
 	}
 	return got
 }
 
-// take claims exactly these batches, where a resend is always harmless.
-func (f *fixture) take(want ...batch.ID) []store.Claim {
+// claimExactly claims exactly these batches, where a resend is always harmless.
+func (f *fixture) claimExactly(want ...batch.ID) []store.Claim {
 	f.Helper()
-	return f.takeBy(resendRule(f.units(1000.5), 0), want...)
+	return f.claimExactlyBy(resendRule(f.units(1000.5), 0), want...)
 }
 
-func (f *fixture) takeBy(rule func(batch.ServiceID) store.Resend, want ...batch.ID) []store.Claim {
+func (f *fixture) claimExactlyBy(rule func(batch.ServiceID) store.Resend, want ...batch.ID) []store.Claim {
 	f.Helper()
 	var lanes []batch.ServiceID
 	for _, id := range want {
@@ -172,8 +172,8 @@ func (f *fixture) takeBy(rule func(batch.ServiceID) store.Resend, want ...batch.
 // submitterOutcome returns an outcome of the submitter for the batch's present version.
 func (f *fixture) submitterOutcome(id batch.ID, finding store.Finding) store.Outcome {
 	s := f.batches[id]
-	was := s.handedOut
-	if s.passed++; s.passed%3 == 2 || was == nil || was.Version != s.row.Version {
+	was := s.lastReturned
+	if s.passedCount++; s.passedCount%3 == 2 || was == nil || was.Version != s.row.Version {
 		was = nil // often enough to test outcomes with and without Was
 	}
 	o := store.Outcome{
@@ -206,7 +206,7 @@ func (f *fixture) record(outcomes ...store.Outcome) []store.Applied {
 		if s := f.batches[o.Key.ID]; s != nil && s.batch.Key() == o.Key {
 			want = f.apply(s, o, now)
 		}
-		f.sameApplied(want, got[i], o)
+		f.requireSameApplied(want, got[i], o)
 	}
 	return got
 }
@@ -217,7 +217,7 @@ func (f *fixture) apply(s *modelBatch, o store.Outcome, now time.Time) store.App
 	if a.Result != store.Written {
 		return a
 	}
-	if f.has(store.CanControl) {
+	if f.hasAbilities(store.CanControl) {
 		scope := batch.Only(s.batch.Service)
 		a, f.controls[scope] = a.Enforce(f.control(scope), o.Policy, now)
 	}
@@ -279,14 +279,14 @@ func (f *fixture) pendingBy(q store.PendingQuery) []store.InFlight {
 	for _, s := range due {
 		asked := s.row.AskedAt
 		if s.row = s.row.Leased(now, lease); s.row.Monitored(now) {
-			f := s.row.InFlight(s.handedOutRef(), s.batch.Budget, now)
+			f := s.row.InFlight(s.lastReturnedRef(), s.batch.Budget, now)
 			f.AskedAgo = s.row.AskedAgo(asked, now)
 			want = append(want, f)
 		}
 	}
-	f.sameInFlight(want, got)
+	f.requireSameInFlight(want, got)
 	for _, r := range got {
-		f.batches[r.Key.ID].ref, f.batches[r.Key.ID].handedOut = r.Ref, r.Was
+		f.batches[r.Key.ID].ref, f.batches[r.Key.ID].lastReturned = r.Ref, r.Was
 	}
 	return got
 }

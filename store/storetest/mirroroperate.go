@@ -10,13 +10,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// actorWith returns the author of the acts in this suite, with a reason.
-func actorWith(reason string) batch.By { return batch.By{Actor: "somebody", Reason: reason} }
+// byWithReason returns the author of the acts in this suite, with a reason.
+func byWithReason(reason string) batch.By { return batch.By{Actor: "somebody", Reason: reason} }
 
 func (f *fixture) cancel(id batch.ID, reason string) error {
 	f.Helper()
-	return f.operate(id, batch.Act{Action: batch.ActionCancel, By: actorWith(reason)},
-		func(seen batch.Record) (batch.Record, error) { return f.store.Cancel(f.ctx, seen, actorWith(reason)) },
+	return f.operate(id, batch.Act{Action: batch.ActionCancel, By: byWithReason(reason)},
+		func(seen batch.Record) (batch.Record, error) {
+			return f.store.Cancel(f.ctx, seen, byWithReason(reason))
+		},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Cancel(now, reason) })
 }
 
@@ -24,9 +26,9 @@ func (f *fixture) cancel(id batch.ID, reason string) error {
 func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
 	f.Helper()
 	q := store.Requeue{Quiet: quiet}
-	err := f.operate(id, batch.Act{Action: batch.ActionRequeue, By: actorWith("once more")},
+	err := f.operate(id, batch.Act{Action: batch.ActionRequeue, By: byWithReason("once more")},
 		func(seen batch.Record) (batch.Record, error) {
-			return f.store.Requeue(f.ctx, seen, q, actorWith("once more"))
+			return f.store.Requeue(f.ctx, seen, q, byWithReason("once more"))
 		},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Requeue(now, q) })
 	f.batches[id].ref.Row = 0 // the store may have given the batch another number
@@ -35,26 +37,28 @@ func (f *fixture) requeue(id batch.ID, quiet time.Duration) error {
 
 func (f *fixture) decide(id batch.ID, ruling batch.Ruling, reason string) error {
 	f.Helper()
-	return f.operate(id, batch.Act{Action: batch.ActionDecide, By: actorWith(reason)},
+	return f.operate(id, batch.Act{Action: batch.ActionDecide, By: byWithReason(reason)},
 		func(seen batch.Record) (batch.Record, error) {
-			return f.store.Decide(f.ctx, seen, ruling, actorWith(reason))
+			return f.store.Decide(f.ctx, seen, ruling, byWithReason(reason))
 		},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Decide(now, ruling, reason) })
 }
 
 func (f *fixture) withdraw(id batch.ID) error {
 	f.Helper()
-	return f.operate(id, batch.Act{Action: batch.ActionWithdraw, By: actorWith("not any more")},
+	return f.operate(id, batch.Act{Action: batch.ActionWithdraw, By: byWithReason("not any more")},
 		func(seen batch.Record) (batch.Record, error) {
-			return f.store.Withdraw(f.ctx, seen, actorWith("not any more"))
+			return f.store.Withdraw(f.ctx, seen, byWithReason("not any more"))
 		},
 		func(r store.Row, now time.Time) (store.Row, error) { return r.Withdraw(now) })
 }
 
 func (f *fixture) acquit(id batch.ID) error {
 	f.Helper()
-	return f.operate(id, batch.Act{Action: batch.ActionAcquit, By: actorWith("seen")},
-		func(seen batch.Record) (batch.Record, error) { return f.store.Acquit(f.ctx, seen, actorWith("seen")) },
+	return f.operate(id, batch.Act{Action: batch.ActionAcquit, By: byWithReason("seen")},
+		func(seen batch.Record) (batch.Record, error) {
+			return f.store.Acquit(f.ctx, seen, byWithReason("seen"))
+		},
 		func(r store.Row, _ time.Time) (store.Row, error) { return r.Acquit() })
 }
 
@@ -70,11 +74,11 @@ func (f *fixture) operate(
 	next, want := rule(s.row, now)
 	// Key and version are all that a person's record must have.
 	rec, err := do(batch.Record{Key: s.batch.Key(), Version: s.row.Version})
-	f.sameError(want, err)
+	f.requireSameError(want, err)
 	if err == nil {
 		s.acts = store.KeepAct(s.acts, store.BatchAct(asked, s.batch.Key(), s.row, next, now))
 		s.row = next
-		f.sameRecord(s, rec)
+		f.requireSameRecord(s, rec)
 	}
 	f.get(id)
 	f.history(id)
@@ -85,7 +89,7 @@ func (f *fixture) operate(
 func (f *fixture) steer(st store.Steering) batch.Control {
 	f.Helper()
 	f.endWithout(store.CanControl)
-	st.By = actorWith("why " + string(st.Action))
+	st.By = byWithReason("why " + string(st.Action))
 	now := f.now()
 	model := st
 	model.Seen = f.control(st.Scope).Version
@@ -101,8 +105,8 @@ func (f *fixture) steer(st store.Steering) batch.Control {
 	if changed {
 		f.laneActs[st.Scope] = store.KeepAct(f.laneActs[st.Scope], act)
 	}
-	f.sameControlAs(want, got)
-	f.sameControl(st.Scope)
+	f.requireSameControlAs(want, got)
+	f.requireSameControl(st.Scope)
 	return got
 }
 
@@ -138,9 +142,9 @@ func (f *fixture) isClosed(service batch.ServiceID) bool {
 	return f.control(batch.Everything()).Closed() || f.control(batch.Only(service)).Closed()
 }
 
-// sameControlAs compares a control with the model. The versions of the two need not be equal: the
-// store's must differ after each change, and be 0 before the first.
-func (f *fixture) sameControlAs(want, got batch.Control) {
+// requireSameControlAs compares a control with the model. The versions of the two need not be
+// equal: the store's must differ after each change, and be 0 before the first.
+func (f *fixture) requireSameControlAs(want, got batch.Control) {
 	f.Helper()
 	seen := seenVersion{model: want.Version, version: got.Version}
 	got.Version = want.Version
@@ -157,12 +161,12 @@ func (f *fixture) sameControlAs(want, got batch.Control) {
 // seenVersion is a version of a control in the store, and the model's version at that time.
 type seenVersion struct{ model, version int64 }
 
-// sameControl compares a control and its history with the model.
-func (f *fixture) sameControl(scope batch.Scope) {
+// requireSameControl compares a control and its history with the model.
+func (f *fixture) requireSameControl(scope batch.Scope) {
 	f.Helper()
 	want := f.control(scope)
-	f.sameControlAs(want, must(f.store.Control(f.ctx, scope))(f))
-	f.sameActs(f.laneActs[scope], must(f.store.LaneHistory(f.ctx, scope))(f))
+	f.requireSameControlAs(want, must(f.store.Control(f.ctx, scope))(f))
+	f.requireSameActs(f.laneActs[scope], must(f.store.LaneHistory(f.ctx, scope))(f))
 }
 
 // history returns the acts on a batch. If the store has a history, they are compared with the
@@ -170,11 +174,11 @@ func (f *fixture) sameControl(scope batch.Scope) {
 func (f *fixture) history(id batch.ID) []batch.Act {
 	f.Helper()
 	s := f.batches[id]
-	if !f.has(store.CanInspect) {
+	if !f.hasAbilities(store.CanInspect) {
 		return s.acts
 	}
 	got := must(f.store.History(f.ctx, s.batch.Key()))(f)
-	f.sameActs(s.acts, got)
+	f.requireSameActs(s.acts, got)
 	return got
 }
 
@@ -202,16 +206,16 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 	require.True(f, f.isNear(f.now(), got.At), "%s", got.At)
 	require.Equal(f, time.UTC, got.At.Location())
 	require.Equal(f, s.batch.Key(), got.Ref.Key)
-	f.sameRecord(s, got.Record)
-	f.sameRow(s.row, got.Row)
+	f.requireSameRecord(s, got.Record)
+	f.requireSameRow(s.row, got.Row)
 	require.Equal(f, s.batch.Budget, got.Budget)
 	var want []store.LaneRow
 	if !s.row.Final() {
 		want = f.window(s.batch.Service, max(1, window))
 	}
-	f.sameLane(want, got.Lane)
+	f.requireSameLane(want, got.Lane)
 	for _, c := range []batch.Control{got.Everything, got.Service} {
-		f.sameControlAs(f.control(c.Scope), c)
+		f.requireSameControlAs(f.control(c.Scope), c)
 	}
 	require.Equal(f, []batch.Scope{batch.Everything(), batch.Only(s.batch.Service)}, []batch.Scope{got.Everything.Scope, got.Service.Scope})
 	return got
@@ -221,23 +225,23 @@ func (f *fixture) look(id batch.ID, window int) store.Look {
 // has them.
 func (f *fixture) inspect(id batch.ID, window int) {
 	f.Helper()
-	if f.has(store.CanInspect) {
+	if f.hasAbilities(store.CanInspect) {
 		f.history(id)
 		f.attempts(id)
 		f.look(id, window)
 	}
 }
 
-// sameLane compares the rows of a lane.
-func (f *fixture) sameLane(want, got []store.LaneRow) {
+// requireSameLane compares the rows of a lane.
+func (f *fixture) requireSameLane(want, got []store.LaneRow) {
 	f.Helper()
 	require.Len(f, got, len(want))
 	for i, w := range want {
 		g := got[i]
 		require.Equal(f, w.Key, g.Key)
 		w.Row.Receipts, g.Row.Receipts = nil, nil // a claim does not need receipts
-		f.sameRow(w.Row, g.Row)
+		f.requireSameRow(w.Row, g.Row)
 		require.Equal(f, w.Budget, g.Budget)
-		require.True(f, sameWaiting(batch.LaneBatch{Footprint: w.Footprint}, batch.LaneBatch{Footprint: g.Footprint}))
+		require.True(f, areWaitingEqual(batch.LaneBatch{Footprint: w.Footprint}, batch.LaneBatch{Footprint: g.Footprint}))
 	}
 }

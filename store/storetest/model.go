@@ -36,17 +36,17 @@ func modelTests() []test {
 // randomHistory makes random calls to a store, and does the same in the store's model.
 type randomHistory struct {
 	*fixture
-	r *rand.Rand
+	random *rand.Rand
 }
 
-func (h randomHistory) chance(percent int) bool { return h.r.IntN(100) < percent }
+func (h randomHistory) chance(percent int) bool { return h.random.IntN(100) < percent }
 
 // randomIDs returns n ids of batches of the model.
 func (h randomHistory) randomIDs(n int) []batch.ID {
 	all := h.modelBatches(func(*modelBatch) bool { return true })
 	var is []batch.ID
 	for i := 0; i < n && len(all) > 0; i++ {
-		is = append(is, all[h.r.IntN(len(all))].batch.ID)
+		is = append(is, all[h.random.IntN(len(all))].batch.ID)
 	}
 	return is
 }
@@ -54,37 +54,37 @@ func (h randomHistory) randomIDs(n int) []batch.ID {
 func (h randomHistory) step() {
 	h.Helper()
 	h.tick()
-	switch n := h.r.IntN(100); {
+	switch n := h.random.IntN(100); {
 	case n < 12:
 		h.addSome()
 	case n < 35:
 		h.claimSome()
 	case n < 39:
-		if h.has(store.CanKeepPrepared) {
+		if h.hasAbilities(store.CanKeepPrepared) {
 			h.keepSome()
 		}
 	case n < 70:
 		h.recordSome()
 	case n < 76:
-		h.pending(1+h.r.IntN(4), h.units(1.5))
+		h.pending(1+h.random.IntN(4), h.units(1.5))
 	case n < 78:
-		h.pendingOf(1+h.r.IntN(4), h.units(1.5), []batch.ServiceID{"s", "", "none", "t"}[:1+h.r.IntN(4)]...)
+		h.pendingOf(1+h.random.IntN(4), h.units(1.5), []batch.ServiceID{"s", "", "none", "t"}[:1+h.random.IntN(4)]...)
 	case n < 82:
-		h.setNextCheck(h.units(float64(h.r.IntN(3))+0.5), h.randomIDs(2)...)
+		h.setNextCheck(h.units(float64(h.random.IntN(3))+0.5), h.randomIDs(2)...)
 	case n < 91:
-		if h.has(store.CanOperate) {
+		if h.hasAbilities(store.CanOperate) {
 			h.operateOnOne()
 		}
 	case n < 93:
-		if h.has(store.CanPrune) {
+		if h.hasAbilities(store.CanPrune) {
 			h.pruneSome()
 		}
 	case n < 95:
-		if h.has(store.CanControl) {
+		if h.hasAbilities(store.CanControl) {
 			h.steerOne()
 		}
 	case n < 98:
-		h.passUnits(1 + h.r.IntN(2))
+		h.passUnits(1 + h.random.IntN(2))
 	default:
 		if h.harness.StepClock != nil {
 			h.passUnits(-1)
@@ -94,9 +94,9 @@ func (h randomHistory) step() {
 
 func (h randomHistory) addSome() {
 	var bs []batch.Batch
-	for range 1 + h.r.IntN(3) {
-		id := batch.ID(fmt.Sprintf("%03d", h.r.IntN(60)))
-		b := newBatch([]batch.ServiceID{"s", "", "t"}[h.r.IntN(3)], id)
+	for range 1 + h.random.IntN(3) {
+		id := batch.ID(fmt.Sprintf("%03d", h.random.IntN(60)))
+		b := newBatch([]batch.ServiceID{"s", "", "t"}[h.random.IntN(3)], id)
 		if s := h.batches[id]; s != nil {
 			b.Service = s.batch.Service
 		} else if old, ok := h.tombstones[id]; ok {
@@ -104,7 +104,7 @@ func (h randomHistory) addSome() {
 		}
 		if h.chance(30) {
 			b.Footprint = batch.Footprint{Reads: []string{"0"}, Writes: []string{string(id)}}
-			b.Budget.Attempts = h.r.IntN(3)
+			b.Budget.Attempts = h.random.IntN(3)
 		}
 		if h.chance(30) {
 			b.DataChangeID = "change of " + string(id)
@@ -131,21 +131,21 @@ func (h randomHistory) addSome() {
 }
 
 func (h randomHistory) claimSome() {
-	q := store.ClaimQuery{Limit: 1 + h.r.IntN(5), Window: 1 + h.r.IntN(3), TTL: h.units(1.5)}
-	for _, i := range h.r.Perm(4)[:1+h.r.IntN(4)] {
+	q := store.ClaimQuery{Limit: 1 + h.random.IntN(5), Window: 1 + h.random.IntN(3), TTL: h.units(1.5)}
+	for _, i := range h.random.Perm(4)[:1+h.random.IntN(4)] {
 		q.Lanes = append(q.Lanes, []batch.ServiceID{"s", "", "t", "none"}[i])
 	}
 	if h.chance(90) {
-		q.Resend = resendRule(h.units(float64(3+h.r.IntN(20))), h.units(0.75))
+		q.Resend = resendRule(h.units(float64(3+h.random.IntN(20))), h.units(0.75))
 	}
 	if h.chance(30) {
 		q.Resend = resendRule(forEver, 0)
 	}
 	if h.chance(40) {
-		most := h.r.IntN(5)
+		most := h.random.IntN(5)
 		q.MaxInFlight = func(batch.ServiceID) int { return most }
 	}
-	salt := h.r.Uint64()
+	salt := h.random.Uint64()
 	h.claim(q, func(l batch.Lane) []batch.Run { // the same result in every call
 		r := rand.New(rand.NewPCG(salt, uint64(len(l.Service))))
 		var runs []batch.Run
@@ -164,22 +164,22 @@ func (h randomHistory) claimSome() {
 
 func (h randomHistory) keepSome() {
 	var kept []store.Prepared
-	for _, id := range h.randomIDs(1 + h.r.IntN(3)) {
-		p := h.prepared(id, fmt.Sprint("prepared ", h.r.IntN(100)))
+	for _, id := range h.randomIDs(1 + h.random.IntN(3)) {
+		p := h.prepared(id, fmt.Sprint("prepared ", h.random.IntN(100)))
 		if h.chance(15) {
-			p.Version -= int64(h.r.IntN(3))
+			p.Version -= int64(h.random.IntN(3))
 		}
 		if h.chance(30) {
 			p.Row = 0
 		}
 		kept = append(kept, p)
 	}
-	h.keep(kept...)
+	h.keepBytes(kept...)
 }
 
 func (h randomHistory) recordSome() {
 	var os []store.Outcome
-	for _, id := range h.randomIDs(1 + h.r.IntN(3)) {
+	for _, id := range h.randomIDs(1 + h.random.IntN(3)) {
 		os = append(os, h.randomOutcome(id))
 	}
 	h.record(os...)
@@ -192,38 +192,38 @@ func (h randomHistory) recordSome() {
 // report it.
 func (h randomHistory) randomOutcome(id batch.ID) store.Outcome {
 	row := h.batches[id].row
-	o := h.monitorOutcome(id, store.IsPending+store.Finding(h.r.IntN(9)))
+	o := h.monitorOutcome(id, store.IsPending+store.Finding(h.random.IntN(9)))
 	if h.chance(15) {
-		o.Finding = store.Failed + store.Finding(h.r.IntN(2))
+		o.Finding = store.Failed + store.Finding(h.random.IntN(2))
 	}
 	if row.Live(h.now()) {
-		o = h.submitterOutcome(id, store.Accepted+store.Finding(h.r.IntN(5)))
-		o.Back = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Valid}[h.r.IntN(4)]
+		o = h.submitterOutcome(id, store.Accepted+store.Finding(h.random.IntN(5)))
+		o.Back = []batch.State{batch.Queued, batch.Delayed, batch.Unknown, batch.Valid}[h.random.IntN(4)]
 	}
 	if h.chance(10) {
-		o.By = batch.Actor(h.r.IntN(5))
+		o.By = batch.Actor(h.random.IntN(5))
 	}
 	if h.chance(15) {
-		o.Version -= int64(h.r.IntN(3))
+		o.Version -= int64(h.random.IntN(3))
 	}
 	if h.chance(30) {
 		o.Row = 0
 	}
-	o.Attempt = []int{0, row.Attempt, 1}[h.r.IntN(3)]
+	o.Attempt = []int{0, row.Attempt, 1}[h.random.IntN(3)]
 	o.Spend, o.Last = h.chance(30), h.chance(15)
 	o.RolledBack = h.chance(30)
 	if h.chance(30) {
-		o.Endpoint = fmt.Sprint("node", h.r.IntN(2))
+		o.Endpoint = fmt.Sprint("node", h.random.IntN(2))
 	}
-	o.Policy = batch.Policy(h.r.IntN(4))
+	o.Policy = batch.Policy(h.random.IntN(4))
 	if h.chance(30) {
 		o.Report = &batch.Report{Attempt: row.Attempt, Kind: batch.KindBusy, StatusCode: 503, Took: time.Second, Text: string(id)}
 	}
-	o.Delay = h.units(float64(h.r.IntN(3)) + 0.5)
+	o.Delay = h.units(float64(h.random.IntN(3)) + 0.5)
 	if h.chance(30) {
 		o.StuckAfter = h.units(0.5)
 	}
-	o.Check = h.units(float64(h.r.IntN(2)) + 0.5)
+	o.Check = h.units(float64(h.random.IntN(2)) + 0.5)
 	if h.chance(50) {
 		o.Settle = 0
 	}
@@ -238,7 +238,7 @@ func (h randomHistory) randomOutcome(id batch.ID) store.Outcome {
 
 func (h randomHistory) operateOnOne() {
 	for _, id := range h.randomIDs(1) {
-		switch h.r.IntN(5) {
+		switch h.random.IntN(5) {
 		case 0:
 			_ = h.cancel(id, "reason") // compared with the rule, even if the store refuses it
 		case 1:
@@ -246,7 +246,7 @@ func (h randomHistory) operateOnOne() {
 		case 2:
 			_ = h.acquit(id)
 		case 3:
-			_ = h.decide(id, append(batch.Rulings(), "pending")[h.r.IntN(4)], "reason")
+			_ = h.decide(id, append(batch.Rulings(), "pending")[h.random.IntN(4)], "reason")
 		case 4:
 			_ = h.withdraw(id)
 		}
@@ -255,14 +255,14 @@ func (h randomHistory) operateOnOne() {
 
 // steerOne closes a lane or all lanes, or opens all.
 func (h randomHistory) steerOne() {
-	service := []batch.ServiceID{"s", "", "t"}[h.r.IntN(3)]
-	switch h.r.IntN(5) {
+	service := []batch.ServiceID{"s", "", "t"}[h.random.IntN(3)]
+	switch h.random.IntN(5) {
 	case 0:
 		h.pause(batch.Only(service))
 	case 1:
 		h.pause(batch.Everything())
 	case 2:
-		h.setPolicy(service, batch.Policy(h.r.IntN(4)))
+		h.setPolicy(service, batch.Policy(h.random.IntN(4)))
 	default:
 		h.resume(batch.Everything())
 		for _, s := range []batch.ServiceID{"s", "", "t"} {
@@ -292,7 +292,7 @@ func (f *fixture) prune(older time.Duration, tombstones bool) int {
 		delete(f.batches, s.batch.ID)
 		if tombstones {
 			r := must(f.store.Get(f.ctx, s.batch.Key()))(f)
-			require.WithinDuration(f, f.now(), r.PrunedAt, f.unit/2)
+			require.WithinDuration(f, f.now(), r.PrunedAt, f.timeUnit/2)
 			f.tombstones[s.batch.ID] = &modelTombstone{s.batch, store.Remains(s.record(), r.PrunedAt)}
 		}
 		f.requireAbsent(s.batch)
@@ -306,40 +306,40 @@ func (h randomHistory) compareAll() {
 		h.get(id)
 		h.inspect(id, 3)
 	}
-	if h.has(store.CanControl) {
+	if h.hasAbilities(store.CanControl) {
 		for _, service := range []batch.ServiceID{"s", "", "t"} {
-			h.sameControl(batch.Only(service))
+			h.requireSameControl(batch.Only(service))
 		}
-		h.sameControl(batch.Everything())
+		h.requireSameControl(batch.Everything())
 	}
 	for _, t := range h.tombstones {
 		h.requireAbsent(t.batch)
 	}
 	for _, s := range []batch.ServiceID{"s", "", "t"} {
-		h.view(s, 100)
+		h.viewLane(s, 100)
 	}
 	all := h.modelBatches(func(*modelBatch) bool { return true })
-	if h.has(store.CanList) {
+	if h.hasAbilities(store.CanList) {
 		rs, next := must2(h.store.List(h.ctx, store.ListQuery{Limit: 1000}))(h)
 		require.Empty(h, next)
 		require.Len(h, rs, len(all))
 		for i, s := range all {
-			h.sameRecord(s, rs[i])
+			h.requireSameRecord(s, rs[i])
 		}
 	}
-	if h.has(store.CanFindWitnesses) {
+	if h.hasAbilities(store.CanFindWitnesses) {
 		for id := range h.batches {
 			h.witnesses(id, 3)
 		}
 	}
-	if h.has(store.CanReadFinals) {
+	if h.hasAbilities(store.CanReadFinals) {
 		keys := h.keys()
 		for _, t := range h.tombstones {
 			keys = append(keys, t.batch.Key())
 		}
 		h.finals(keys...)
 	}
-	if h.has(store.CanCount) {
+	if h.hasAbilities(store.CanCount) {
 		h.counts(store.CountsQuery{Start: true, Cap: 3})
 	}
 	h.pending(1000, h.units(0.5))

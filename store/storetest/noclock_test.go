@@ -17,6 +17,6 @@ func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 func TestWithoutAClock(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Harness {
 		s := memory.New()
-		return storetest.Harness{Store: s, NoClock: true, Bubble: true, Volatile: true, Begin: begin(s)}
+		return storetest.Harness{Store: s, NoClock: true, Bubble: true, Volatile: true, Begin: beginTx(s)}
 	})
 }

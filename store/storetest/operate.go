@@ -90,23 +90,23 @@ func testOperateCancelled(f *fixture) {
 	r := f.get("b00002")
 	assert.Equal(f, batch.Rejected, r.State)
 	assert.Equal(f, &batch.SubmissionError{Kind: batch.KindCancelled, Message: "not wanted"}, r.Error)
-	assert.Equal(f, []batch.ID{"b00003", "b00001"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"b00003", "b00001"}, laneIDs(f.viewLane("s", 9)))
 	require.NoError(f, f.requeue("b00002", f.units(9)))
-	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
-	f.take("b00002") // it was never posted, so it need not wait for the quiet time
+	assert.Equal(f, []batch.ID{"b00003", "b00002", "b00001"}, laneIDs(f.viewLane("s", 9)))
+	f.claimExactly("b00002") // it was never posted, so it need not wait for the quiet time
 }
 
 func testOperateOldPlace(f *fixture) {
 	f.add(newBatches("s", "b", 4)...)
-	f.take("b00004", "b00003", "b00002")
+	f.claimExactly("b00004", "b00003", "b00002")
 	o := f.submitterOutcome("b00003", store.Refused)
 	o.Spend = true
 	f.recordAll(o)
 	before := f.get("b00003")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b00004")
-	assert.Equal(f, []batch.ID{"b00004", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"b00004", "b00002", "b00001"}, laneIDs(f.viewLane("s", 9)))
 	require.NoError(f, f.requeue("b00003", 0))
-	assert.Equal(f, []batch.ID{"b00004", "b00003", "b00002", "b00001"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"b00004", "b00003", "b00002", "b00001"}, laneIDs(f.viewLane("s", 9)))
 	r := f.get("b00003")
 	assert.Equal(f, batch.Queued, r.State)
 	assert.Equal(f, before.CreatedAt, r.CreatedAt)
@@ -119,12 +119,12 @@ func testOperateOldPlace(f *fixture) {
 	late := f.submitterOutcome("b00003", store.Accepted)
 	late.Version = 2
 	assert.Equal(f, store.Fenced, f.record(late)[0].Result, "what was under way before")
-	assert.Equal(f, 2, f.take("b00003")[0].Attempt)
+	assert.Equal(f, 2, f.claimExactly("b00003")[0].Attempt)
 }
 
 func testOperateQuiet(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.passUnits(1)
 	o := f.monitorOutcome("a", store.IsInvalid)
@@ -137,7 +137,7 @@ func testOperateQuiet(f *fixture) {
 	assert.Empty(f, got.Runs)
 	assert.True(f, f.areNear(f.units(1.5), got.NextReady), "quiet counts from the last POST: %s", got.NextReady)
 	f.passUnits(2)
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.passUnits(1)
 	p := f.pending(1, f.units(0.5))
@@ -150,7 +150,7 @@ func testOperateDecided(f *fixture) {
 		to := ruling.State()
 		service, id := batch.ServiceID([]string{"s", "t", "u"}[i]), batch.ID([]string{"a", "b", "c"}[i])
 		f.add(newBatch(service, id))
-		f.take(id)
+		f.claimExactly(id)
 		require.ErrorIs(f, f.decide(id, ruling, "too early"), batch.ErrInDoubt, "the claim is live")
 		f.passUnits(2)
 		for _, not := range []batch.Ruling{"", "unknown", "pending", "Committed"} {
@@ -167,7 +167,7 @@ func testOperateDecided(f *fixture) {
 			assert.Equal(f, "cancelled: looked it up", r.Error.Error())
 		}
 	}
-	c := f.takeBy(nil, "b")[0]
+	c := f.claimExactlyBy(nil, "b")[0]
 	assert.False(f, c.Doubt, "declared not committed, it is sent again under any rule")
 }
 
@@ -176,8 +176,8 @@ func testOperateDecided(f *fixture) {
 func (f *fixture) makeUnderWay(id batch.ID) {
 	f.Helper()
 	f.add(newBatch(batch.ServiceID("lane of "+id), id))
-	f.takeBy(resendRule(forEver, 0), id)
-	require.Equal(f, []bool{true}, f.keep(f.prepared(id, "nonce 7")))
+	f.claimExactlyBy(resendRule(forEver, 0), id)
+	require.Equal(f, []bool{true}, f.keepBytes(f.prepared(id, "nonce 7")))
 	f.recordEach(f.submitterOutcome, store.Accepted, id)
 }
 
@@ -197,13 +197,13 @@ func testOperateWithdraw(f *fixture) {
 	p := f.pending(9, f.units(0.5))
 	require.NotEmpty(f, p, "the monitor asks about it at once")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "pending")
-	c := f.takeBy(resendRule(forEver, 0), "pending")[0]
+	c := f.claimExactlyBy(resendRule(forEver, 0), "pending")[0]
 	assert.True(f, c.Withdrawn)
 	require.ErrorIs(f, f.withdraw("pending"), batch.ErrNotAllowed)
 
 	f.makeUnderWay("claimed")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "claimed")
-	f.takeBy(resendRule(forEver, 0), "claimed")
+	f.claimExactlyBy(resendRule(forEver, 0), "claimed")
 	require.ErrorIs(f, f.withdraw("claimed"), batch.ErrInDoubt, "it may be posted just now")
 	f.passUnits(2)
 	require.NoError(f, f.withdraw("claimed"))
@@ -249,14 +249,14 @@ func testOperateNobody(f *fixture) {
 			"pending":     func(seen batch.Record) (batch.Record, error) { return f.store.Withdraw(f.ctx, seen, nobody) },
 			"quarantined": func(seen batch.Record) (batch.Record, error) { return f.store.Acquit(f.ctx, seen, nobody) },
 		} {
-			_, err := do(f.see(named[name]))
+			_, err := do(f.readRecord(named[name]))
 			require.ErrorIs(f, err, batch.ErrInvalidInput, "%q, %s", batch.Excerpt(who, 9), name)
 			f.get(named[name])
 			f.history(named[name])
 		}
 		_, _, err := f.store.Steer(f.ctx, store.Steering{Scope: batch.Only("s"), Action: batch.ActionPause, By: nobody})
 		require.ErrorIs(f, err, batch.ErrInvalidInput)
-		f.sameControl(batch.Only("s"))
+		f.requireSameControl(batch.Only("s"))
 	}
 }
 
@@ -264,15 +264,15 @@ func testOperateNone(f *fixture) {
 	f.add(newBatch("s", "a"))
 	for _, k := range []batch.Key{{Service: "s", ID: "none"}, {Service: "t", ID: "a"}, {ID: "a"}} {
 		seen := batch.Record{Key: k, Version: 1}
-		_, err := f.store.Cancel(f.ctx, seen, actorWith(""))
+		_, err := f.store.Cancel(f.ctx, seen, byWithReason(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.store.Requeue(f.ctx, seen, store.Requeue{}, actorWith(""))
+		_, err = f.store.Requeue(f.ctx, seen, store.Requeue{}, byWithReason(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.store.Decide(f.ctx, seen, batch.NotExecutedReject, actorWith(""))
+		_, err = f.store.Decide(f.ctx, seen, batch.NotExecutedReject, byWithReason(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.store.Withdraw(f.ctx, seen, actorWith(""))
+		_, err = f.store.Withdraw(f.ctx, seen, byWithReason(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
-		_, err = f.store.Acquit(f.ctx, seen, actorWith(""))
+		_, err = f.store.Acquit(f.ctx, seen, byWithReason(""))
 		assert.ErrorIs(f, err, batch.ErrNotFound)
 		_, err = f.store.Get(f.ctx, k)
 		assert.ErrorIs(f, err, batch.ErrNotFound)
@@ -286,7 +286,7 @@ func testRequeueUnattempted(f *fixture) {
 	f.add(newBatch("s", "a"))
 	require.NoError(f, f.cancel("a", "by mistake"))
 	require.NoError(f, f.requeue("a", 0))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.passUnits(1)
 	got := f.pending(9, f.units(0.5))

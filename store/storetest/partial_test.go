@@ -17,58 +17,58 @@ func TestPartial(t *testing.T) {
 	for name, part := range map[string]func(*memory.Store) store.Store{
 		"abilities to read": func(s *memory.Store) store.Store {
 			return struct {
-				core
-				abilities
-				reading
-			}{core{Delivery: uncontrolled{s}, whole: s}, abilities(store.CanReadFinals | store.CanList | store.CanCount | store.CanFindWitnesses | store.CanSurvey | store.CanFind), s}
+				storeWithoutAbilities
+				declaredAbilities
+				readMethods
+			}{storeWithoutAbilities{Delivery: storeWithoutPolicies{s}, memory: s}, declaredAbilities(store.CanReadFinals | store.CanList | store.CanCount | store.CanFindWitnesses | store.CanSurvey | store.CanFind), s}
 		},
 		"abilities to write": func(s *memory.Store) store.Store {
 			return struct {
-				core
-				abilities
-				writing
-			}{core{Delivery: uncontrolled{s}, whole: s}, abilities(store.CanPrune | store.CanKeepPrepared | store.CanKeepTexts | store.CanOperate | store.CanKeepStreams), s}
+				storeWithoutAbilities
+				declaredAbilities
+				writeMethods
+			}{storeWithoutAbilities{Delivery: storeWithoutPolicies{s}, memory: s}, declaredAbilities(store.CanPrune | store.CanKeepPrepared | store.CanKeepTexts | store.CanOperate | store.CanKeepStreams), s}
 		},
 		"abilities about lanes": func(s *memory.Store) store.Store {
 			return struct {
-				core
-				abilities
-				holding
-			}{core{Delivery: s, whole: s}, abilities(store.CanControl | store.CanInspect), s}
+				storeWithoutAbilities
+				declaredAbilities
+				controlMethods
+			}{storeWithoutAbilities{Delivery: s, memory: s}, declaredAbilities(store.CanControl | store.CanInspect), s}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(*testing.T) storetest.Harness {
 				s := memory.New()
-				return storetest.Harness{Store: part(s), StepClock: s.StepClock, Volatile: true, Begin: begin(s)}
+				return storetest.Harness{Store: part(s), StepClock: s.StepClock, Volatile: true, Begin: beginTx(s)}
 			})
 		})
 	}
 }
 
-// begin begins a transaction of a store in memory, for Harness.Begin.
-func begin(s *memory.Store) func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
+// beginTx begins a transaction of a store in memory, for Harness.Begin.
+func beginTx(s *memory.Store) func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
 	return func(context.Context) (tx store.Tx, commit, rollback func() error, err error) {
 		t := s.Begin()
 		return s.Tx(t), t.Commit, t.Rollback, nil
 	}
 }
 
-// core is a store without any ability.
-type core struct {
+// storeWithoutAbilities is a store without any ability.
+type storeWithoutAbilities struct {
 	store.Unimplemented
 	store.Delivery
-	whole *memory.Store
+	memory *memory.Store
 }
 
-func (c core) Owns(tx store.Tx) bool { return c.whole.Owns(tx) }
+func (c storeWithoutAbilities) Owns(tx store.Tx) bool { return c.memory.Owns(tx) }
 
-// abilities are the abilities that a store declares.
-type abilities store.Abilities
+// declaredAbilities are the abilities that a store declares.
+type declaredAbilities store.Abilities
 
-func (a abilities) Abilities() store.Abilities { return store.Abilities(a) }
+func (a declaredAbilities) Abilities() store.Abilities { return store.Abilities(a) }
 
-type reading interface {
+type readMethods interface {
 	Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error)
 	List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error)
 	Counts(ctx context.Context, q store.CountsQuery) ([]store.LaneCounts, error)
@@ -78,7 +78,7 @@ type reading interface {
 	FindLanes(ctx context.Context, q store.FindLanesQuery) ([]batch.ServiceID, error)
 }
 
-type writing interface {
+type writeMethods interface {
 	Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error)
 	KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error)
 	ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error)
@@ -94,7 +94,7 @@ type writing interface {
 	FindStream(ctx context.Context, stream string, ids []string) (batch.StreamFound, error)
 }
 
-type holding interface {
+type controlMethods interface {
 	Steer(ctx context.Context, s store.Steering) (now batch.Control, changed bool, err error)
 	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
 	ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error)
@@ -104,11 +104,11 @@ type holding interface {
 	Look(ctx context.Context, key batch.Key, window int) (store.Look, error)
 }
 
-// uncontrolled is a store that carries out no policy, as a store without [store.CanControl] must
-// not.
-type uncontrolled struct{ *memory.Store }
+// storeWithoutPolicies is a store that carries out no policy, as a store without
+// [store.CanControl] must not.
+type storeWithoutPolicies struct{ *memory.Store }
 
-func (s uncontrolled) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+func (s storeWithoutPolicies) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	plain := make([]store.Outcome, len(outcomes))
 	for i, o := range outcomes {
 		o.Policy, o.Halt = batch.PolicyContinue, ""

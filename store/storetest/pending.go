@@ -34,7 +34,7 @@ func testPendingOwned(f *fixture) {
 	named := f.makeOneOfEach()
 	f.passUnits(1)
 	f.add(newBatch("live", "live"))
-	f.take("live")
+	f.claimExactly("live")
 	var want []batch.ID
 	for _, name := range []string{
 		"submitting and expired", "in doubt", "needing a decision", "pending", "valid", "invalid, not settled", "invalid, about to settle",
@@ -48,7 +48,7 @@ func testPendingOwned(f *fixture) {
 
 func testPendingExpired(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	assert.Empty(f, f.pending(1, f.units(1.5)), "a live claim is the submitter's")
 	f.passUnits(1)
 	assert.Empty(f, f.pending(1, f.units(1.5)))
@@ -61,7 +61,7 @@ func testPendingExpired(f *fixture) {
 
 func testPendingCheck(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	o := f.submitterOutcome("a", store.Accepted)
 	o.Check = f.units(2.5)
 	f.recordAll(o)
@@ -73,7 +73,7 @@ func testPendingCheck(f *fixture) {
 
 func testPendingLease(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.passUnits(1)
 	first := f.pending(10, f.units(2.5))
@@ -92,7 +92,7 @@ func testPendingLease(f *fixture) {
 // from asking.
 func testPendingLooked(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b")
 	f.setNextCheck(f.units(5.5), "a")
 	f.setNextCheck(f.units(0.5), "b")
@@ -100,11 +100,11 @@ func testPendingLooked(f *fixture) {
 	for range 2 {
 		got := f.pendingOf(9, 0, "s", "t")
 		require.Equal(f, []batch.ID{"a", "b"}, inFlightIDs(got), "due or not, and in the same order again")
-		assert.InDelta(f, 4.5, float64(got[0].CheckIn)/float64(f.unit), 0.2, "check in: %s", got[0].CheckIn)
-		assert.InDelta(f, -0.5, float64(got[1].CheckIn)/float64(f.unit), 0.2, "check in: %s", got[1].CheckIn)
+		assert.InDelta(f, 4.5, float64(got[0].CheckIn)/float64(f.timeUnit), 0.2, "check in: %s", got[0].CheckIn)
+		assert.InDelta(f, -0.5, float64(got[1].CheckIn)/float64(f.timeUnit), 0.2, "check in: %s", got[1].CheckIn)
 		assert.Equal(f, []batch.ID{"b"}, inFlightIDs(f.pending(9, 0)))
 	}
-	assert.InDelta(f, 2.5, float64(f.pending(9, f.units(2.5))[0].CheckIn)/float64(f.unit), 0.2, "it is leased")
+	assert.InDelta(f, 2.5, float64(f.pending(9, f.units(2.5))[0].CheckIn)/float64(f.timeUnit), 0.2, "it is leased")
 	assert.Empty(f, f.pending(9, 0))
 	f.recordAll(f.monitorOutcome("a", store.IsCommitted)) // the version has not changed
 }
@@ -117,7 +117,7 @@ func testPendingOrder(f *fixture) {
 	f.tick()
 	f.add(bs[2:]...)
 	all := []batch.ID{"b00005", "b00004", "t00001", "b00003", "b00002", "b00001"}
-	f.take("b00001", "t00001", "b00003", "b00005", "b00002", "b00004")
+	f.claimExactly("b00001", "t00001", "b00003", "b00005", "b00002", "b00004")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b00002", "b00001", "b00005", "t00001", "b00003", "b00004")
 	f.passUnits(1)
 	next := func(n int, in float64) []batch.ID {
@@ -137,7 +137,7 @@ func testPendingOrder(f *fixture) {
 func testPendingConcurrent(f *fixture) {
 	bs := newBatches("s", "b", 60)
 	f.add(bs...)
-	f.take(batchIDs(bs)...)
+	f.claimExactly(batchIDs(bs)...)
 	f.recordEach(f.submitterOutcome, store.Accepted, batchIDs(bs)...)
 	f.passUnits(1)
 	var wg sync.WaitGroup
@@ -173,7 +173,7 @@ func testPendingConcurrent(f *fixture) {
 
 func testPendingChecked(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
-	f.take("a", "b", "c")
+	f.claimExactly("a", "b", "c")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b", "c")
 	f.passUnits(1)
 	f.pending(3, f.units(9.5))
@@ -189,7 +189,7 @@ func testPendingChecked(f *fixture) {
 	require.NoError(f, f.store.Checked(f.ctx, nil))
 	bs := newBatches("m", "m", 1200)
 	f.add(bs...)
-	f.take(batchIDs(bs)...)
+	f.claimExactly(batchIDs(bs)...)
 	f.recordEach(f.submitterOutcome, store.Accepted, batchIDs(bs)...)
 	f.setNextCheck(f.units(2.5), batchIDs(bs)...)
 	f.passUnits(1)
@@ -202,7 +202,7 @@ func testPendingChecked(f *fixture) {
 func testPendingMovedOn(f *fixture) {
 	f.makeOneOfEach()
 	f.add(newBatch("s", "live"))
-	f.take("live")
+	f.claimExactly("live")
 	var all []batch.ID
 	for _, s := range f.modelBatches(func(*modelBatch) bool { return true }) {
 		all = append(all, s.batch.ID)
@@ -221,11 +221,11 @@ func testPendingAges(f *fixture) {
 	b.Budget = batch.Budget{Attempts: 9, EveryTry: true}
 	f.add(b)
 	rule := resendRule(f.units(20), f.units(0.5))
-	f.takeBy(rule, "a")
+	f.claimExactlyBy(rule, "a")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "a")
 	f.passUnits(1)
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
-	f.takeBy(rule, "a")
+	f.claimExactlyBy(rule, "a")
 	f.passUnits(3)
 	got := f.pending(1, 0)[0]
 	assert.Equal(f, 1, got.Resends)
@@ -233,8 +233,8 @@ func testPendingAges(f *fixture) {
 	assert.Equal(f, 2, got.Attempt)
 	assert.Equal(f, b.Budget, got.Budget)
 	for what, d := range map[string][2]float64{
-		"posted ago: " + fmt.Sprint(got.PostedAgo):   {1.5, float64(got.PostedAgo) / float64(f.unit)},
-		"resend left: " + fmt.Sprint(got.ResendLeft): {16, float64(got.ResendLeft) / float64(f.unit)},
+		"posted ago: " + fmt.Sprint(got.PostedAgo):   {1.5, float64(got.PostedAgo) / float64(f.timeUnit)},
+		"resend left: " + fmt.Sprint(got.ResendLeft): {16, float64(got.ResendLeft) / float64(f.timeUnit)},
 	} {
 		assert.InDelta(f, d[0], d[1], 0.2, what)
 	}
@@ -244,13 +244,13 @@ func testPendingAges(f *fixture) {
 	f.recordEach(f.monitorOutcome, store.IsInvalid, "a")
 	f.passUnits(1)
 	got = f.pending(1, 0)[0]
-	assert.InDelta(f, 4.5, float64(got.SettleLeft)/float64(f.unit), 0.2, "settle left: %s", got.SettleLeft)
+	assert.InDelta(f, 4.5, float64(got.SettleLeft)/float64(f.timeUnit), 0.2, "settle left: %s", got.SettleLeft)
 }
 
 func testPendingServices(f *fixture) {
 	named := f.makeOneOfEach()
 	f.add(newBatch("live", "live"))
-	f.take("live")
+	f.claimExactly("live")
 	for _, s := range f.modelBatches(func(*modelBatch) bool { return true }) {
 		owned := s.row.Monitored(f.now())
 		got := f.pendingOf(100, f.units(0.5), s.batch.Service)
@@ -277,13 +277,13 @@ func testPendingServicesOrder(f *fixture) {
 	f.tick()
 	f.add(newBatches("u", "u", 1)...)
 	is := []batch.ID{"b00003", "b00002", "b00001", "t00002", "t00001", "u00001"}
-	f.take(is...)
+	f.claimExactly(is...)
 	f.recordEach(f.submitterOutcome, store.Accepted, is...)
 	assert.Equal(f, is[:2], inFlightIDs(f.pendingOf(2, f.units(9.5), "t", "s")))
 	assert.Equal(f, append([]batch.ID{is[2]}, is[3:5]...), inFlightIDs(f.pendingOf(3, f.units(9.5), "t", "s")))
 	assert.Equal(f, is[:4], inFlightIDs(f.pendingOf(4, f.units(9.5), "s", "t")), "least recently asked first")
 	f.add(newBatch("v", "live"), newBatch("v", "retried"), newBatch("v", "pending"))
-	f.take("live", "retried", "pending")
+	f.claimExactly("live", "retried", "pending")
 	f.recordEach(f.submitterOutcome, store.Accepted, "pending")
 	f.recordEach(f.submitterOutcome, store.Failed, "retried")
 	assert.Equal(f, []batch.ID{"pending"}, inFlightIDs(f.pendingOf(1, f.units(9.5), "v")), "what is not the monitor's takes no place")
@@ -291,7 +291,7 @@ func testPendingServicesOrder(f *fixture) {
 
 func testPendingServicesNever(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("\ufffd", "b"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b")
 	got := f.pendingOf(9, f.units(0.5), "\xff", "\x00", "s", batch.ServiceID(strings.Repeat("s", 5000)), "{}", `"`)
 	assert.Equal(f, []batch.ID{"a"}, inFlightIDs(got))

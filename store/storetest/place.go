@@ -14,7 +14,7 @@ func placeTests() []test {
 // makeRefused claims batches and records that they were refused.
 func (f *fixture) makeRefused(is ...batch.ID) {
 	f.Helper()
-	f.take(is...)
+	f.claimExactly(is...)
 	f.recordEach(f.submitterOutcome, store.Refused, is...)
 }
 
@@ -39,16 +39,16 @@ func testPlaceBack(f *fixture) {
 		{f.submitterOutcome, store.Failed, batch.Delayed},
 		{f.monitorOutcome, store.NoTrace, batch.Unknown},
 	} {
-		f.take("a-b")
+		f.claimExactly("a-b")
 		if back.finding == store.NoTrace {
 			f.recordEach(f.submitterOutcome, store.Doubtful, "a-b")
 		}
-		assert.Equal(f, []batch.ID{"a-b", "c-a1", "b-a2"}, laneIDs(f.view("s", 9)), "under way")
+		assert.Equal(f, []batch.ID{"a-b", "c-a1", "b-a2"}, laneIDs(f.viewLane("s", 9)), "under way")
 		f.recordEach(back.by, back.finding, "a-b")
 		assert.Equal(f, back.state, f.get("a-b").State)
-		assert.Equal(f, []batch.ID{"c-a1", "b-a2", "a-b"}, laneIDs(f.view("s", 9)), "%s", back.state)
-		assert.Equal(f, []batch.ID{"c-a1", "b-a2"}, laneIDs(f.view("s", 2)), "%s: there may be more before it", back.state)
-		assert.Equal(f, []batch.ID{"c-a1"}, laneIDs(f.view("s", 1)), "%s", back.state)
+		assert.Equal(f, []batch.ID{"c-a1", "b-a2", "a-b"}, laneIDs(f.viewLane("s", 9)), "%s", back.state)
+		assert.Equal(f, []batch.ID{"c-a1", "b-a2"}, laneIDs(f.viewLane("s", 2)), "%s: there may be more before it", back.state)
+		assert.Equal(f, []batch.ID{"c-a1"}, laneIDs(f.viewLane("s", 1)), "%s", back.state)
 		f.look("a-b", 9)
 		f.look("a-b", 2)
 		f.passUnits(3)

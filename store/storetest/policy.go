@@ -34,7 +34,7 @@ func testPolicyRolledBack(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
 	f.setPolicy("s", batch.PolicyQuarantine)
 	rolledBack := func(halt string) store.Applied {
-		f.take("a")
+		f.claimExactly("a")
 		f.recordEach(f.submitterOutcome, store.Accepted, "a")
 		f.recordEach(f.monitorOutcome, store.IsValid, "a")
 		o := f.monitorOutcome("a", store.NotCommitted)
@@ -55,11 +55,11 @@ func testPolicyRolledBack(f *fixture) {
 	c := f.control(batch.Only("s"))
 	assert.Equal(f, batch.ID("a"), c.HaltedBy)
 	assert.Equal(f, reason, c.HaltReason)
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 	assert.Equal(f, []batch.ServiceID{"t"}, f.openLanes())
 	assert.Empty(f, f.claimAll("s").Runs)
 	f.release("s")
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 	assert.Equal(f, []batch.ID{"a", "b"}, claimedIDs(f.claimAll("s")))
 }
 
@@ -67,7 +67,7 @@ func testPolicyContinue(f *fixture) {
 	for _, p := range []batch.Policy{batch.PolicyDefault, batch.PolicyContinue, 99} {
 		bad, next := batch.ID(fmt.Sprint("a", p)), batch.ID(fmt.Sprint("b", p))
 		f.add(newBatch("s", bad), newBatch("s", next))
-		f.take(bad)
+		f.claimExactly(bad)
 		a := f.refuseClaimed(bad, p)
 		assert.False(f, a.Halted)
 		assert.False(f, a.Row.Quarantined)
@@ -78,7 +78,7 @@ func testPolicyContinue(f *fixture) {
 
 func testPolicyHalt(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
-	f.take("a")
+	f.claimExactly("a")
 	assert.True(f, f.refuseClaimed("a", batch.PolicyHalt).Halted)
 	c := f.control(batch.Only("s"))
 	assert.Equal(f, batch.ID("a"), c.HaltedBy)
@@ -101,32 +101,32 @@ func testPolicySet(f *fixture) {
 	for _, s := range []batch.ServiceID{"s", "t", "u"} {
 		id := batch.ID("id of " + s)
 		f.add(newBatch(s, id))
-		f.take(id)
+		f.claimExactly(id)
 		a := f.refuseClaimed(id, map[batch.ServiceID]batch.Policy{"s": batch.PolicyContinue, "t": batch.PolicyHalt, "u": batch.PolicyHalt}[s])
 		assert.Equal(f, s == "s", a.Halted, s)
 		assert.Equal(f, s == "u", a.Row.Quarantined, s)
 		assert.Equal(f, s == "s", f.isClosed(s), s)
-		f.sameControl(batch.Only(s))
+		f.requireSameControl(batch.Only(s))
 	}
 	f.setPolicy("s", batch.PolicyDefault)
 	f.release("s")
 	f.add(newBatch("s", "another"))
-	f.take("another")
+	f.claimExactly("another")
 	assert.False(f, f.refuseClaimed("another", batch.PolicyDefault).Halted)
 }
 
 func testPolicyInvalid(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.setPolicy("s", batch.PolicyHalt)
 	f.recordEach(f.monitorOutcome, store.IsInvalid, "a")
 	assert.False(f, f.isClosed("s"), "it may yet be committed")
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 	f.passUnits(6)
 	assert.True(f, f.recordAll(f.monitorOutcome("a", store.Settled))[0].Halted)
 	assert.Empty(f, f.claimAll("s").Runs)
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 }
 
 func testPolicyOperator(f *fixture) {
@@ -135,10 +135,10 @@ func testPolicyOperator(f *fixture) {
 		f.setPolicy("s", p)
 		f.add(newBatch("s", cancelled), newBatch("s", decided))
 		require.NoError(f, f.cancel(cancelled, "not wanted"))
-		f.take(decided)
+		f.claimExactly(decided)
 		f.recordEach(f.submitterOutcome, store.Doubtful, decided)
 		require.NoError(f, f.decide(decided, batch.NotExecutedReject, "looked it up"))
-		f.sameControl(batch.Only("s"))
+		f.requireSameControl(batch.Only("s"))
 		assert.False(f, f.isClosed("s"))
 		assert.False(f, f.get(cancelled).Quarantined)
 		assert.False(f, f.get(decided).Quarantined)
@@ -147,7 +147,7 @@ func testPolicyOperator(f *fixture) {
 
 func testPolicyFirst(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
-	f.take("a", "b", "c")
+	f.claimExactly("a", "b", "c")
 	a, b := f.submitterOutcome("a", store.Refused), f.submitterOutcome("b", store.Refused)
 	a.Policy, b.Policy = batch.PolicyHalt, batch.PolicyHalt
 	got := f.recordAll(b, a) // both outcomes are in one group
@@ -155,45 +155,45 @@ func testPolicyFirst(f *fixture) {
 	f.passUnits(1)
 	f.refuseClaimed("c", batch.PolicyHalt)
 	assert.Equal(f, batch.ID("b"), f.control(batch.Only("s")).HaltedBy)
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 	f.release("s")
 	assert.Equal(f, []batch.ServiceID(nil), f.openLanes(), "all three are final")
 }
 
 func testPolicyFenced(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a")
+	f.claimExactly("a")
 	late := f.submitterOutcome("a", store.Refused)
 	late.Policy = batch.PolicyHalt
 	f.recordEach(f.submitterOutcome, store.Failed, "a")
 	assert.False(f, f.record(late)[0].Halted)
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 	f.passUnits(3)
-	f.take("a")
+	f.claimExactly("a")
 	f.refuseClaimed("a", batch.PolicyHalt)
 	f.release("s")
 	late.Version = 4
 	assert.False(f, f.record(late)[0].Halted, "a second time, after the release")
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 	assert.Equal(f, []batch.ID{"b"}, claimedIDs(f.claimAll("s")))
 }
 
 func testPolicyLate(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a")
+	f.claimExactly("a")
 	f.refuseClaimed("a", batch.PolicyHalt)
 	got := f.recordAll(f.monitorOutcome("a", store.IsCommitted))
 	assert.True(f, got[0].Breach)
 	assert.False(f, got[0].Halted)
 	assert.Empty(f, f.claimAll("s").Runs)
-	f.sameControl(batch.Only("s"))
+	f.requireSameControl(batch.Only("s"))
 }
 
 // testPolicyTwo: one call has the end of a batch and its commit after all, and another has an end
 // twice.
 func testPolicyTwo(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	end := func(id batch.ID) store.Outcome {
 		o := f.submitterOutcome(id, store.Refused)
 		o.Policy = batch.PolicyQuarantine
@@ -225,7 +225,7 @@ func testPolicyRace(f *fixture) {
 		service := batch.ServiceID(fmt.Sprint("s", round))
 		bad, next := batch.ID(fmt.Sprint("a", round)), batch.ID(fmt.Sprint("b", round))
 		f.add(newBatch(service, bad), newBatch(service, next))
-		f.take(bad)
+		f.claimExactly(bad)
 		o := f.submitterOutcome(bad, store.Refused)
 		o.Policy = batch.PolicyHalt
 		var recorded atomic.Bool

@@ -28,7 +28,7 @@ func preparedTests() []test {
 		{name: "is kept of what is stored", run: testPreparedNone},
 		{name: "is one of those that come at once", run: testPreparedRace},
 		{name: "or the outcome is recorded before it", run: testPreparedOrRecorded},
-		{name: "survives", run: testPreparedReopen, not: volatile},
+		{name: "survives", run: testPreparedReopen, isInapplicable: isVolatile},
 	}
 }
 
@@ -38,8 +38,8 @@ func (f *fixture) prepared(id batch.ID, text string) store.Prepared {
 	return store.Prepared{Ref: s.ref, Version: s.row.Version, Bytes: []byte(text)}
 }
 
-// keep calls KeepPrepared, and compares each result with the model.
-func (f *fixture) keep(kept ...store.Prepared) []bool {
+// keepBytes calls KeepPrepared, and compares each result with the model.
+func (f *fixture) keepBytes(kept ...store.Prepared) []bool {
 	f.Helper()
 	f.endWithout(store.CanKeepPrepared)
 	got := must(f.store.KeepPrepared(f.ctx, kept))(f)
@@ -47,7 +47,7 @@ func (f *fixture) keep(kept ...store.Prepared) []bool {
 	for i, p := range kept {
 		if s := f.batches[p.Key.ID]; s != nil && s.batch.Key() == p.Key {
 			s.row, want[i] = s.row.KeepPrepared(p)
-			s.handedOut = nil // the row has changed without a new version
+			s.lastReturned = nil // the row has changed without a new version
 		}
 	}
 	require.Equal(f, want, append([]bool{}, got...), "kept")
@@ -61,8 +61,8 @@ func testPreparedStandings(f *fixture) {
 		before := f.get(id)
 		old := f.prepared(id, "of an earlier claim")
 		old.Version--
-		assert.Equal(f, []bool{false}, f.keep(old), name)
-		assert.Equal(f, []bool{submitting}, f.keep(f.prepared(id, "of this one")), name)
+		assert.Equal(f, []bool{false}, f.keepBytes(old), name)
+		assert.Equal(f, []bool{submitting}, f.keepBytes(f.prepared(id, "of this one")), name)
 		assert.Equal(f, before, f.get(id), name)
 	}
 	f.passUnits(2)
@@ -77,12 +77,12 @@ func testPreparedStandings(f *fixture) {
 
 func testPreparedKept(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "other"))
-	c := f.take("a", "other")
+	c := f.claimExactly("a", "other")
 	assert.Nil(f, c[0].Prepared)
-	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
+	require.Equal(f, []bool{true}, f.keepBytes(f.prepared("a", "kept")))
 	again := func() {
 		f.Helper()
-		c := f.take("a", "other")
+		c := f.claimExactly("a", "other")
 		assert.Equal(f, "kept", string(c[0].Prepared))
 		assert.Nil(f, c[1].Prepared)
 		c[0].Prepared[0] = 'X' // the slice belongs to the caller of Claim
@@ -124,47 +124,47 @@ func (f *fixture) grownPrepared(id batch.ID, more string) store.Prepared {
 
 func testPreparedGrows(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	mine := []byte("first")
 	p := f.prepared("a", "")
 	p.Bytes = mine
-	require.Equal(f, []bool{true}, f.keep(p))
+	require.Equal(f, []bool{true}, f.keepBytes(p))
 	mine[0] = 'X' // the store has not kept the slice
-	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "first")), "the answer was lost")
-	assert.Equal(f, []bool{false}, f.keep(f.prepared("a", "second")), "something else is kept")
+	assert.Equal(f, []bool{true}, f.keepBytes(f.prepared("a", "first")), "the answer was lost")
+	assert.Equal(f, []bool{false}, f.keepBytes(f.prepared("a", "second")), "something else is kept")
 	longer := f.grownPrepared("a", ", second")
-	assert.Equal(f, []bool{true, true, false}, f.keep(longer, longer, p), "of one call, in its order")
-	assert.Equal(f, []bool{false}, f.keep(func() store.Prepared {
+	assert.Equal(f, []bool{true, true, false}, f.keepBytes(longer, longer, p), "of one call, in its order")
+	assert.Equal(f, []bool{false}, f.keepBytes(func() store.Prepared {
 		late := longer
 		late.Was, late.Bytes = []byte("first"), []byte("first, another second")
 		return late
 	}()), "it has grown since")
 	f.recordEach(f.submitterOutcome, store.Unposted, "a")
-	assert.Equal(f, []bool{false}, f.keep(longer), "of an earlier claim")
-	require.Equal(f, "first, second", string(f.take("a")[0].Prepared))
-	var bad *batch.InputError
+	assert.Equal(f, []bool{false}, f.keepBytes(longer), "of an earlier claim")
+	require.Equal(f, "first, second", string(f.claimExactly("a")[0].Prepared))
+	var inputErr *batch.InputError
 	for _, was := range []string{"First, second", "first, second, third", "x"} {
 		wrong := f.prepared("a", "first, second")
 		wrong.Was = []byte(was)
 		_, err := f.store.KeepPrepared(f.ctx, []store.Prepared{f.grownPrepared("a", "!"), wrong})
-		require.ErrorAs(f, err, &bad, was)
+		require.ErrorAs(f, err, &inputErr, was)
 	}
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
-	require.Equal(f, "first, second", string(f.take("a")[0].Prepared))
+	require.Equal(f, "first, second", string(f.claimExactly("a")[0].Prepared))
 	last := f.grownPrepared("a", "")
 	last.Bytes = append(last.Bytes, make([]byte, store.MaxPrepared-len(last.Bytes))...)
-	require.Equal(f, []bool{true}, f.keep(last))
+	require.Equal(f, []bool{true}, f.keepBytes(last))
 	f.recordEach(f.submitterOutcome, store.Unposted, "a")
-	require.Equal(f, last.Bytes, f.take("a")[0].Prepared)
+	require.Equal(f, last.Bytes, f.claimExactly("a")[0].Prepared)
 }
 
 // testPreparedVoid: a void is about the bytes that it names. Neither the version nor the state
 // shows whether a slow process has kept other bytes since.
 func testPreparedVoid(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"), newBatch("s", "refused"))
-	f.take("a", "b", "c", "refused")
-	f.keep(f.prepared("a", "kept"), f.prepared("refused", "kept"))
+	f.claimExactly("a", "b", "c", "refused")
+	f.keepBytes(f.prepared("a", "kept"), f.prepared("refused", "kept"))
 	o := f.submitterOutcome("refused", store.Doubtful)
 	o.Last = true
 	f.recordAll(o)
@@ -180,7 +180,7 @@ func testPreparedVoid(f *fixture) {
 	}
 	fenced("b", "kept", nil)
 	for id, was := range map[batch.ID]store.Row{"a": f.batches["a"].row, "b": f.batches["b"].row} {
-		require.Equal(f, []bool{true}, f.keep(f.grownPrepared(id, ", late"))) // after the row was read
+		require.Equal(f, []bool{true}, f.keepBytes(f.grownPrepared(id, ", late"))) // after the row was read
 		fenced(id, string(was.Prepared), nil)
 		fenced(id, string(was.Prepared), &was)
 	}
@@ -191,14 +191,14 @@ func testPreparedVoid(f *fixture) {
 		assert.Nil(f, row.Prepared)
 	}
 	assert.Equal(f, batch.Rejected, f.recordAll(f.voidOutcome("refused"))[0].Row.State)
-	for _, c := range f.take("a", "b", "c") {
+	for _, c := range f.claimExactly("a", "b", "c") {
 		assert.Nil(f, c.Prepared, "the next attempt prepares anew")
 	}
-	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "anew")))
+	assert.Equal(f, []bool{true}, f.keepBytes(f.prepared("a", "anew")))
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	assert.Equal(f, batch.Unknown, f.recordAll(f.voidOutcome("a"))[0].Row.State, "pending before")
-	f.take("a")
-	f.keep(f.prepared("a", "third"))
+	f.claimExactly("a")
+	f.keepBytes(f.prepared("a", "third"))
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.recordEach(f.monitorOutcome, store.IsValid, "a")
 	assert.Equal(f, batch.Unknown, f.recordAll(f.voidOutcome("a"))[0].Row.State, "valid before")
@@ -240,22 +240,22 @@ func testPreparedOrVoid(f *fixture) {
 
 func testPreparedVersion(f *fixture) {
 	f.add(newBatch("s", "a"))
-	c := f.take("a")[0]
-	f.keep(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")})
+	c := f.claimExactly("a")[0]
+	f.keepBytes(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("kept")})
 	assert.Equal(f, c.Version, f.get("a").Version)
 	assert.Equal(f, store.Written, f.record(store.Outcome{
 		Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Attempt: c.Attempt, Finding: store.Accepted, Check: f.units(0.5),
 	})[0].Result)
-	assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("late")}), "the outcome is recorded")
-	assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: c.Ref, Version: c.Version + 1, Bytes: []byte("late")}), "and it is no claim")
+	assert.Equal(f, []bool{false}, f.keepBytes(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("late")}), "the outcome is recorded")
+	assert.Equal(f, []bool{false}, f.keepBytes(store.Prepared{Ref: c.Ref, Version: c.Version + 1, Bytes: []byte("late")}), "and it is no claim")
 }
 
 func testPreparedFinal(f *fixture) {
 	for _, finding := range []store.Finding{store.Refused, store.IsInvalid} {
 		id := batch.ID(fmt.Sprint("id ", finding))
 		f.add(newBatch("s", id))
-		f.take(id)
-		f.keep(f.prepared(id, "kept"))
+		f.claimExactly(id)
+		f.keepBytes(f.prepared(id, "kept"))
 		o := f.submitterOutcome(id, finding)
 		if finding == store.IsInvalid {
 			f.recordEach(f.submitterOutcome, store.Accepted, id)
@@ -264,11 +264,11 @@ func testPreparedFinal(f *fixture) {
 		}
 		assert.Nil(f, f.recordAll(o)[0].Row.Prepared)
 		require.NoError(f, f.requeue(id, 0))
-		c := f.take(id)[0]
+		c := f.claimExactly(id)[0]
 		assert.Nil(f, c.Prepared, "what was true before the first POST was of another life")
-		assert.Equal(f, []bool{true}, f.keep(f.prepared(id, "anew")))
+		assert.Equal(f, []bool{true}, f.keepBytes(f.prepared(id, "anew")))
 		f.recordEach(f.submitterOutcome, store.Unposted, id)
-		assert.Equal(f, "anew", string(f.take(id)[0].Prepared))
+		assert.Equal(f, "anew", string(f.claimExactly(id)[0].Prepared))
 		f.recordEach(f.submitterOutcome, store.Accepted, id)
 		f.recordEach(f.monitorOutcome, store.IsCommitted, id)
 	}
@@ -278,12 +278,12 @@ func testPreparedFinal(f *fixture) {
 func testPreparedDecided(f *fixture) {
 	forEver := resendRule(math.MaxInt64, 0)
 	f.add(newBatch("s", "a"))
-	f.takeBy(forEver, "a")
-	f.keep(f.prepared("a", "kept"))
+	f.claimExactlyBy(forEver, "a")
+	f.keepBytes(f.prepared("a", "kept"))
 	f.passUnits(2)
 	require.NoError(f, f.decide("a", batch.NotExecutedSendAgain, "not there"))
 	require.ErrorIs(f, f.cancel("a", "not wanted"), batch.ErrInDoubt)
-	c := f.takeBy(forEver, "a")[0]
+	c := f.claimExactlyBy(forEver, "a")[0]
 	assert.Equal(f, "kept", string(c.Prepared))
 	assert.True(f, c.Doubt, "an operator's word does not end it")
 	f.passUnits(2)
@@ -299,7 +299,7 @@ func testPreparedBounds(f *fixture) {
 	}
 	f.add(newBatches("s", "b", 4)...)
 	ids := []batch.ID{"b00004", "b00003", "b00002", "b00001"}
-	f.take(ids...)
+	f.claimExactly(ids...)
 	var kept []store.Prepared
 	for i, b := range [][]byte{all, {0}, []byte("\\x00"), bytes.Repeat([]byte{0xff}, store.MaxPrepared)} {
 		p := f.prepared(ids[i], "")
@@ -313,15 +313,15 @@ func testPreparedBounds(f *fixture) {
 		require.ErrorIs(f, err, batch.ErrInvalidInput, name)
 	}
 	f.recordEach(f.submitterOutcome, store.Unposted, ids...)
-	for _, c := range f.take(ids...) {
+	for _, c := range f.claimExactly(ids...) {
 		assert.Nil(f, c.Prepared, "all of a call or none")
 	}
 	for i := range kept {
 		kept[i].Version = f.batches[ids[i]].row.Version
 	}
-	assert.Equal(f, []bool{true, true, true, true}, f.keep(kept...))
+	assert.Equal(f, []bool{true, true, true, true}, f.keepBytes(kept...))
 	f.recordEach(f.submitterOutcome, store.Unposted, ids...)
-	for i, c := range f.take(ids...) {
+	for i, c := range f.claimExactly(ids...) {
 		assert.Equal(f, kept[i].Bytes, c.Prepared)
 	}
 }
@@ -329,16 +329,16 @@ func testPreparedBounds(f *fixture) {
 func testPreparedMany(f *fixture) {
 	assert.Empty(f, must(f.store.KeepPrepared(f.ctx, nil))(f))
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"), newBatch("t", "queued"))
-	f.take("a", "b", "c")
+	f.claimExactly("a", "b", "c")
 	moved := f.prepared("b", "late")
 	f.recordEach(f.submitterOutcome, store.Unposted, "b")
-	f.take("b")
+	f.claimExactly("b")
 	noRow := f.prepared("c", "of c")
 	noRow.Row = 0
 	assert.Equal(f, []bool{true, false, false, true, true},
-		f.keep(noRow, moved, f.prepared("queued", "too early"), f.prepared("a", "of a"), f.prepared("a", "of a")))
+		f.keepBytes(noRow, moved, f.prepared("queued", "too early"), f.prepared("a", "of a"), f.prepared("a", "of a")))
 	f.recordEach(f.submitterOutcome, store.Unposted, "a", "b", "c")
-	c := f.take("a", "b", "c")
+	c := f.claimExactly("a", "b", "c")
 	assert.Equal(f, "of a", string(c[0].Prepared))
 	assert.Nil(f, c[1].Prepared)
 	assert.Equal(f, "of c", string(c[2].Prepared))
@@ -346,21 +346,21 @@ func testPreparedMany(f *fixture) {
 
 func testPreparedNone(f *fixture) {
 	f.add(newBatch("s", "a"))
-	c := f.take("a")[0]
+	c := f.claimExactly("a")[0]
 	for _, ref := range []store.Ref{
 		{Key: batch.Key{Service: "s", ID: "none"}}, {Key: batch.Key{Service: "t", ID: "a"}}, {Key: batch.Key{Service: "t", ID: "a"}, Row: c.Row},
 		{Key: batch.Key{Service: "s", ID: "none"}, Row: c.Row},
 	} {
-		assert.Equal(f, []bool{false}, f.keep(store.Prepared{Ref: ref, Version: c.Version, Bytes: []byte("kept")}), ref)
+		assert.Equal(f, []bool{false}, f.keepBytes(store.Prepared{Ref: ref, Version: c.Version, Bytes: []byte("kept")}), ref)
 	}
 	f.recordEach(f.submitterOutcome, store.Refused, "a")
 	f.prune(0, false)
 	f.add(newBatch("s", "a"))
-	again := f.take("a")[0]
+	again := f.claimExactly("a")[0]
 	require.Equal(f, c.Version, again.Version)
 	assert.Equal(f, again.Row == c.Row, f.keepUnmodelled(store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("of the one before")}),
 		"a number that was given again is that batch's")
-	assert.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
+	assert.Equal(f, []bool{true}, f.keepBytes(f.prepared("a", "kept")))
 }
 
 // keepUnmodelled calls KeepPrepared without the model.
@@ -438,12 +438,12 @@ func testPreparedOrRecorded(f *fixture) {
 
 func testPreparedReopen(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
-	require.Equal(f, []bool{true}, f.keep(f.prepared("a", "kept")))
+	f.claimExactly("a")
+	require.Equal(f, []bool{true}, f.keepBytes(f.prepared("a", "kept")))
 	f.reopen()
 	f.passUnits(2)
 	assert.Equal(f, "kept", string(f.pending(1, f.units(0.5))[0].Prepared))
 	f.recordEach(f.monitorOutcome, store.NoTrace, "a")
 	f.reopen()
-	assert.Equal(f, "kept", string(f.take("a")[0].Prepared))
+	assert.Equal(f, "kept", string(f.claimExactly("a")[0].Prepared))
 }

@@ -40,14 +40,14 @@ func testPruneFinal(f *fixture) {
 	}
 	f.passUnits(3)
 	assert.Zero(f, f.prune(0, false), "what is open stays, however old")
-	assert.Empty(f, f.view("committed", 9).Batches)
+	assert.Empty(f, f.viewLane("committed", 9).Batches)
 }
 
 func testPruneLimit(f *fixture) {
 	bs := newBatches("s", "b", 600)
 	f.add(bs...)
 	is := batchIDs(bs)
-	f.take(is...)
+	f.claimExactly(is...)
 	f.recordEach(f.submitterOutcome, store.Accepted, is...)
 	for i := 599; i > 590; i-- { // the batches that were added last become final first
 		f.tick()
@@ -77,7 +77,7 @@ func testPruneLimit(f *fixture) {
 func (f *fixture) makeCommitted(bs ...batch.Batch) {
 	f.Helper()
 	f.add(bs...)
-	f.take(batchIDs(bs)...)
+	f.claimExactly(batchIDs(bs)...)
 	f.recordEach(f.submitterOutcome, store.Accepted, batchIDs(bs)...)
 	f.recordEach(f.monitorOutcome, store.IsCommitted, batchIDs(bs)...)
 	f.passUnits(1)
@@ -87,7 +87,7 @@ func testPruneTombstone(f *fixture) {
 	f.makeCommitted(newBatch("s", "a"), newBatch("s", "b"))
 	require.Equal(f, 2, f.prune(0, true))
 	f.add(newBatch("s", "a"), newBatch("s", "new"), newBatch("s", "b"))
-	assert.Equal(f, []batch.ID{"new"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"new"}, laneIDs(f.viewLane("s", 9)))
 	other := newBatch("s", "a")
 	other.Payload = []byte("other")
 	for _, b := range []batch.Batch{other, newBatch("t", "a")} {
@@ -124,7 +124,7 @@ func testPruneTombstones(f *fixture) {
 // without one.
 func testPruneServed(f *fixture) {
 	f.makeCommitted(newBatch("one", "a"), newBatch("two", "b"), newBatch("none", "c"))
-	require.True(f, f.swap(store.Text{Kind: store.TextServed, Name: "one", Body: "first"}, store.Text{Kind: store.TextServed, Name: "two", Body: "second"}))
+	require.True(f, f.swapTexts(store.Text{Kind: store.TextServed, Name: "one", Body: "first"}, store.Text{Kind: store.TextServed, Name: "two", Body: "second"}))
 	asked := map[batch.ServiceID]string{}
 	_, err := f.store.Prune(f.ctx, store.PruneQuery{Tombstone: func(s batch.ServiceID, ledger string) bool {
 		asked[s] = ledger
@@ -155,7 +155,7 @@ func testPruneMore(f *fixture) {
 	}
 	f.makeCommitted(newBatches("s", "b", 7)...)
 	all(store.Pruned{Batches: 7})
-	epoch := f.lease("events", "me", 90.5)
+	epoch := f.leaseStream("events", "me", 90.5)
 	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, IDs: []string{"1", "2", "3", "4", "5", "6", "7"}})
 	f.makeCommitted(newBatch("s", "one"))
 	all(store.Pruned{Batches: 1, StreamIDs: 7})
@@ -183,14 +183,14 @@ func testPruneForgets(f *fixture) {
 	r := f.get("a")
 	assert.Equal(f, batch.Queued, r.State)
 	assert.Equal(f, int64(1), r.Version)
-	f.take("a")
+	f.claimExactly("a")
 	got := must(f.store.Payloads(f.ctx, []store.Ref{{Key: other.Key()}}))(f)
 	assert.Equal(f, [][]byte{[]byte("other")}, got)
 }
 
 func testPruneGone(f *fixture) {
 	f.add(newBatch("s", "a"))
-	c := f.take("a")[0]
+	c := f.claimExactly("a")[0]
 	f.recordEach(f.submitterOutcome, store.Refused, "a")
 	f.passUnits(1)
 	require.Equal(f, 1, f.prune(0, false))
@@ -200,7 +200,7 @@ func testPruneGone(f *fixture) {
 	require.NoError(f, f.store.Checked(f.ctx, []store.Due{{Ref: c.Ref, In: f.units(9)}}))
 
 	f.add(newBatch("s", "a"))
-	f.take("a") // with the same version
+	f.claimExactly("a") // with the same version
 	assert.NotEqual(f, store.Written, must(f.store.Record(f.ctx, []store.Outcome{o}))(f)[0].Result, "it is about the batch that is gone")
 	f.get("a")
 }
@@ -211,7 +211,7 @@ func testPruneAgain(f *fixture) {
 	for i, others := range [][]batch.ID{nil, {"x", "y"}} {
 		id := batch.ID(fmt.Sprint("again", i))
 		f.add(newBatch("s", id))
-		c := f.take(id)[0]
+		c := f.claimExactly(id)[0]
 		f.recordEach(f.submitterOutcome, store.Refused, id)
 		f.passUnits(1)
 		require.Equal(f, 1, f.prune(0, false))
@@ -221,7 +221,7 @@ func testPruneAgain(f *fixture) {
 		f.add(newBatch("s", id))
 		outcomes := []store.Outcome{{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.ByMonitor, Finding: store.IsCommitted}}
 		for _, other := range others {
-			f.take(other)
+			f.claimExactly(other)
 			outcomes = append(outcomes, f.submitterOutcome(other, store.Accepted))
 		}
 		applied := f.record(outcomes...)

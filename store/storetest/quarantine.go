@@ -24,20 +24,20 @@ func (f *fixture) quarantine(bs ...batch.Batch) {
 	f.Helper()
 	f.add(bs...)
 	for _, b := range bs {
-		f.take(b.ID)
+		f.claimExactly(b.ID)
 		f.refuseClaimed(b.ID, batch.PolicyQuarantine)
 	}
 }
 
 func testQuarantineAside(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
-	f.take("a")
+	f.claimExactly("a")
 	assert.True(f, f.refuseClaimed("a", batch.PolicyQuarantine).Row.Quarantined)
 	r := f.get("a")
 	assert.True(f, r.Final() && r.Quarantined)
 	assert.Equal(f, batch.Rejected, r.State)
 	assert.Equal(f, "rejected: no", r.Error.Error())
-	f.take("b")
+	f.claimExactly("b")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b")
 	o := f.monitorOutcome("b", store.IsInvalid)
 	o.Settle, o.Policy = 0, batch.PolicyQuarantine

@@ -45,7 +45,7 @@ func testRaceRecord(f *fixture) {
 	for round := range 20 {
 		id := batch.ID(fmt.Sprint("id", round))
 		f.add(newBatch("s", id))
-		f.take(id)
+		f.claimExactly(id)
 		findings := []store.Finding{store.Accepted, store.Doubtful, store.Failed, store.Refused, store.Unposted, store.Accepted}
 		var mu sync.Mutex
 		var written []store.Applied
@@ -81,7 +81,7 @@ func testRaceCancel(f *fixture) {
 	for round := range 20 {
 		id := batch.ID(fmt.Sprint("id", round))
 		f.add(newBatch("s", id))
-		seen := f.see(id)
+		seen := f.readRecord(id)
 		var got store.Claimed
 		errs := runAtOnce(
 			func() (err error) {
@@ -89,7 +89,7 @@ func testRaceCancel(f *fixture) {
 				got, err = f.store.Claim(f.ctx, q, chooseEveryReady)
 				return err
 			},
-			func() error { _, err := f.store.Cancel(f.ctx, seen, actorWith("")); return err },
+			func() error { _, err := f.store.Cancel(f.ctx, seen, byWithReason("")); return err },
 		)
 		require.NoError(f, errs[0])
 		r, err := f.store.Get(f.ctx, newBatch("s", id).Key())
@@ -111,13 +111,13 @@ func testRaceCancel(f *fixture) {
 
 func testRaceOperate(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Refused, "a")
 	key := newBatch("s", "a").Key()
 	var seen batch.Record
 	for round := range 10 {
-		requeue := func() error { _, err := f.store.Requeue(f.ctx, seen, store.Requeue{}, actorWith("")); return err }
-		cancel := func() error { _, err := f.store.Cancel(f.ctx, seen, actorWith("")); return err }
+		requeue := func() error { _, err := f.store.Requeue(f.ctx, seen, store.Requeue{}, byWithReason("")); return err }
+		cancel := func() error { _, err := f.store.Cancel(f.ctx, seen, byWithReason("")); return err }
 		for i, do := range []func() error{requeue, cancel} {
 			var err error
 			seen, err = f.store.Get(f.ctx, key)
@@ -208,7 +208,7 @@ func testRaceAll(f *fixture) {
 		require.NoError(f, err)
 	}
 	require.Len(f, claims, adders*each*len(services))
-	if f.has(store.CanList) {
+	if f.hasAbilities(store.CanList) {
 		require.Len(f, f.storedIDs(), adders*each*len(services))
 	}
 	for id := range claims {

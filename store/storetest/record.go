@@ -27,14 +27,14 @@ func recordTests() []test {
 		{name: "who has shown an attempt is stored clean and bounded", run: testRecordShown},
 	}
 	for _, s := range standings() {
-		tests = append(tests, test{name: "every finding, " + s.name, run: func(f *fixture) { recordEvery(f, s) }, needs: s.needs})
+		tests = append(tests, test{name: "every finding, " + s.name, run: func(f *fixture) { testRecordEveryFinding(f, s) }, needs: s.needs})
 	}
 	return tests
 }
 
-// recordEvery records every finding, by actors that may report it and by actors that may not. It
-// compares the results with the pure rule, and then records all of it a second time.
-func recordEvery(f *fixture, s standing) {
+// testRecordEveryFinding records every finding, by actors that may report it and by actors that
+// may not. It compares the results with the pure rule, and then records all of it a second time.
+func testRecordEveryFinding(f *fixture, s standing) {
 	variants := []func(*store.Outcome){
 		func(*store.Outcome) {},
 		func(o *store.Outcome) { o.Version-- },
@@ -63,7 +63,7 @@ func recordEvery(f *fixture, s standing) {
 		bs[i] = newBatch("s", id)
 	}
 	f.add(bs...)
-	s.reach(f, is)
+	s.makeBatches(f, is)
 
 	var outcomes []store.Outcome
 	i := 0
@@ -86,9 +86,9 @@ func recordEvery(f *fixture, s standing) {
 	for i, id := range is {
 		require.Equal(f, versions[i], f.get(id).Version, "recording %s again", id)
 	}
-	f.view("s", 2000)
+	f.viewLane("s", 2000)
 	f.pending(2000, f.units(0.5))
-	if open := f.modelBatches(func(s *modelBatch) bool { return !s.row.Final() }); len(open) > 0 && f.has(store.CanInspect) {
+	if open := f.modelBatches(func(s *modelBatch) bool { return !s.row.Final() }); len(open) > 0 && f.hasAbilities(store.CanInspect) {
 		f.look(open[0].batch.ID, 2000) // reads the whole lane
 	}
 }
@@ -100,7 +100,7 @@ func testRecordShown(f *fixture) {
 		}
 		id := batch.ID(name)
 		f.add(newBatch(batch.ServiceID(name), id))
-		f.take(id)
+		f.claimExactly(id)
 		f.recordEach(f.submitterOutcome, store.Accepted, id)
 		o := f.monitorOutcome(id, store.IsPending)
 		o.Endpoint = text
@@ -120,12 +120,12 @@ func testRecordShown(f *fixture) {
 
 func testRecordLateSubmitter(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	late := f.submitterOutcome("a", store.Accepted)
 	f.passUnits(2)
 	f.recordEach(f.monitorOutcome, store.NotCommitted, "a")
 	assert.Equal(f, store.Fenced, f.record(late)[0].Result)
-	f.take("a")
+	f.claimExactly("a")
 	for _, finding := range []store.Finding{store.Accepted, store.Failed, store.Refused, store.Doubtful, store.Unposted} {
 		late.Finding = finding
 		assert.Equal(f, store.Fenced, f.record(late)[0].Result, finding)
@@ -138,12 +138,12 @@ func testRecordLateSubmitter(f *fixture) {
 
 func testRecordLateMonitor(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.passUnits(1)
 	read := f.pending(1, f.units(0.5))[0]
 	f.recordEach(f.monitorOutcome, store.NotCommitted, "a") // another monitor was faster
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	for _, finding := range []store.Finding{store.IsInvalid, store.NotCommitted, store.NoTrace, store.IsValid, store.Refused} {
 		o := f.monitorOutcome("a", finding)
@@ -155,7 +155,7 @@ func testRecordLateMonitor(f *fixture) {
 
 func testRecordExpired(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.passUnits(5)
 	f.pending(1, f.units(0.5)) // a lease raises no version
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
@@ -164,7 +164,7 @@ func testRecordExpired(f *fixture) {
 
 func testRecordFencedCommit(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
-	f.take("a", "b", "c")
+	f.claimExactly("a", "b", "c")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "b", "c")
 	read := []store.Outcome{f.monitorOutcome("a", store.IsCommitted), f.monitorOutcome("b", store.IsCommitted), f.monitorOutcome("c", store.IsCommitted)}
 	f.recordEach(f.monitorOutcome, store.NotCommitted, "a")
@@ -183,11 +183,11 @@ func testRecordFencedCommit(f *fixture) {
 
 func testRecordHeld(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	commit := f.monitorOutcome("a", store.IsCommitted)
 	f.recordEach(f.monitorOutcome, store.NotCommitted, "a")
-	f.take("a")
+	f.claimExactly("a")
 	before := f.get("a")
 	for range 2 {
 		assert.Equal(f, store.Held, f.record(commit)[0].Result)
@@ -203,7 +203,7 @@ func testRecordHeld(f *fixture) {
 
 func testRecordAlone(f *fixture) {
 	f.add(newBatches("s", "b", 4)...)
-	f.take("b00001", "b00002", "b00003")
+	f.claimExactly("b00001", "b00002", "b00003")
 	stale := f.submitterOutcome("b00002", store.Accepted)
 	stale.Version--
 	bad := f.submitterOutcome("b00003", store.IsInvalid) // a submitter may not report this
@@ -230,7 +230,7 @@ func testRecordAlone(f *fixture) {
 
 func testRecordTwo(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	got := f.record(f.submitterOutcome("a", store.Accepted), f.submitterOutcome("b", store.Doubtful), f.submitterOutcome("a", store.Failed), f.monitorOutcome("b", store.IsCommitted))
 	assert.Equal(f, store.Written, got[0].Result)
 	assert.Equal(f, store.Fenced, got[2].Result, "the first has raised the version")
@@ -244,7 +244,7 @@ func testRecordTwo(f *fixture) {
 func testRecordAtOnce(f *fixture) {
 	bs := newBatches("s", "b", 6)
 	f.add(bs...)
-	f.take(batchIDs(bs)...)
+	f.claimExactly(batchIDs(bs)...)
 	f.recordEach(f.submitterOutcome, store.IsCommitted, batchIDs(bs)...)
 	for _, b := range bs {
 		r := f.get(b.ID)
@@ -257,19 +257,19 @@ func testRecordAtOnce(f *fixture) {
 func testRecordLarge(f *fixture) {
 	bs := newBatches("s", "b", 1200)
 	f.add(bs...)
-	f.take(batchIDs(bs)...)
+	f.claimExactly(batchIDs(bs)...)
 	f.recordEach(f.submitterOutcome, store.Accepted, batchIDs(bs)...)
 	f.recordEach(f.monitorOutcome, store.IsCommitted, batchIDs(bs)...)
-	assert.Empty(f, f.view("s", 2000).Batches)
+	assert.Empty(f, f.viewLane("s", 2000).Batches)
 	assert.Empty(f, f.lanes(store.LanesQuery{Start: true, Limit: 9}))
-	if f.has(store.CanList) {
+	if f.hasAbilities(store.CanList) {
 		assert.Empty(f, f.list(store.ListQuery{Open: true}))
 	}
 }
 
 func testRecordCopies(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	o := f.monitorOutcome("a", store.IsInvalid)
 	o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: "bad nonce"}
@@ -296,7 +296,7 @@ func testRecordReceipts(f *fixture) {
 	for i, n := range []int{0, 1, 2, 3} {
 		id := batch.ID(fmt.Sprint("id", i))
 		f.add(newBatch("s", id))
-		f.take(id)
+		f.claimExactly(id)
 		f.recordEach(f.submitterOutcome, store.Accepted, id)
 		invalid := f.monitorOutcome(id, store.IsInvalid)
 		invalid.Settle, invalid.Receipts = f.units(100.5), receipts(2, false)

@@ -10,15 +10,15 @@ import (
 
 func reopenTests() []test {
 	return []test{
-		{name: "everything is kept", run: testReopenKeeps, not: volatile},
-		{name: "an add of 1,000 is there as a whole", run: testReopenAdd, not: volatile},
+		{name: "everything is kept", run: testReopenKeeps, isInapplicable: isVolatile},
+		{name: "an add of 1,000 is there as a whole", run: testReopenAdd, isInapplicable: isVolatile},
 	}
 }
 
-func volatile(h Harness) bool { return h.Volatile }
+func isVolatile(h Harness) bool { return h.Volatile }
 
 func testReopenKeeps(f *fixture) {
-	if f.has(store.CanPrune) {
+	if f.hasAbilities(store.CanPrune) {
 		f.makeCommitted(newBatch("s", "pruned"))
 		f.prune(0, true)
 	}
@@ -33,16 +33,16 @@ func testReopenKeeps(f *fixture) {
 	o.Receipts = []batch.Receipt{{TransactionID: "t", Message: "m", Data: []byte{0, 1}}}
 	f.recordAll(o)
 	f.pending(3, f.units(9.5)) // the leases are kept, too
-	if f.has(store.CanKeepPrepared) {
-		require.Equal(f, []bool{true}, f.keep(f.prepared(named["submitting again, an earlier attempt in doubt"], "kept")))
+	if f.hasAbilities(store.CanKeepPrepared) {
+		require.Equal(f, []bool{true}, f.keepBytes(f.prepared(named["submitting again, an earlier attempt in doubt"], "kept")))
 	}
-	if f.has(store.CanControl) {
+	if f.hasAbilities(store.CanControl) {
 		f.setPolicy("s", batch.PolicyHalt)
 		f.pause(batch.Only("paused"))
 	}
 	f.add(newBatch("paused", "held"))
 	attempted := named["submitting"]
-	if f.has(store.CanOperate) {
+	if f.hasAbilities(store.CanOperate) {
 		attempted = named["requeued and submitting"]
 	}
 	failed := f.submitterOutcome(attempted, store.Failed)
@@ -54,29 +54,29 @@ func testReopenKeeps(f *fixture) {
 		f.get(id)
 		f.inspect(id, 9)
 	}
-	if f.has(store.CanControl) {
+	if f.hasAbilities(store.CanControl) {
 		for _, scope := range []batch.Scope{batch.Only("s"), batch.Only("paused"), batch.Everything()} {
-			f.sameControl(scope)
+			f.requireSameControl(scope)
 		}
 		assert.Empty(f, f.claimAll("paused").Runs)
 	}
-	f.view("s", 100)
+	f.viewLane("s", 100)
 	for _, s := range f.standings() {
-		f.view(batch.ServiceID(s.name), 100)
+		f.viewLane(batch.ServiceID(s.name), 100)
 	}
-	if f.has(store.CanPrune) {
+	if f.hasAbilities(store.CanPrune) {
 		f.add(newBatch("s", "pruned"))
 		f.requireAbsent(newBatch("s", "pruned"))
 	}
 	f.pending(100, f.units(9.5))
-	c := f.take("with all")[0]
+	c := f.claimExactly("with all")[0]
 	assert.Equal(f, [][]byte{b.Payload}, must(f.store.Payloads(f.ctx, []store.Ref{c.Ref}))(f))
 	f.recordEach(f.submitterOutcome, store.Accepted, "with all")
 
 	f.reopen()
 	f.get("with all")
 	f.add(newBatch("s", "a new one"))
-	assert.Equal(f, batch.ID("a new one"), f.view("s", 100).Batches[6].ID, "at the end")
+	assert.Equal(f, batch.ID("a new one"), f.viewLane("s", 100).Batches[6].ID, "at the end")
 }
 
 func testReopenAdd(f *fixture) {

@@ -12,50 +12,50 @@ import (
 func rowTests() []test {
 	all := store.CanKeepPrepared | store.CanOperate | store.CanControl | store.CanInspect // each of these writes fields of its own
 	return []test{
-		{name: "every field, where the caller hands back the row", needs: all, run: func(f *fixture) { rowFields(f, true) }},
-		{name: "every field, where the store reads the row", needs: all, run: func(f *fixture) { rowFields(f, false) }},
+		{name: "every field, where the caller hands back the row", needs: all, run: func(f *fixture) { testRowFields(f, true) }},
+		{name: "every field, where the store reads the row", needs: all, run: func(f *fixture) { testRowFields(f, false) }},
 	}
 }
 
-// rowWalk takes batches through everything that writes a row. After each step it reads the row in
-// every way.
-type rowWalk struct {
+// rowScenario takes batches through everything that writes a row. After each step it reads the row
+// in every way.
+type rowScenario struct {
 	*fixture
-	id            batch.ID // the present batch of the walk
+	id            batch.ID // the present batch of the scenario
 	rules         *rowRules
 	passesRow     bool  // true if outcomes come with the row that the store returned
 	passedVersion int64 // the version of that row
 	resendable    bool  // true if the claimed batches may be sent again for ever
-	shown         cells
+	observations  fieldObservations
 }
 
-// rowFields shows each field of a row with a value other than zero, and shows each field change,
-// in each way that the rules allow. So a statement that forgets a column fails, and so does a new
-// field of store.Row that no step of the walk sets.
-func rowFields(f *fixture, known bool) {
-	w := &rowWalk{fixture: f, rules: testNewRowRules(f), passesRow: known, shown: cells{}}
+// testRowFields shows each field of a row with a value other than zero, and shows each field
+// change, in each way that the rules allow. So a statement that forgets a column fails, and so
+// does a new field of store.Row that no step of the scenario sets.
+func testRowFields(f *fixture, known bool) {
+	w := &rowScenario{fixture: f, rules: testNewRowRules(f), passesRow: known, observations: fieldObservations{}}
 	f.add(newBatch("z", "z")) // a write to a wrong row shows in this batch
-	f.take("z")
-	w.walkAttempts()
-	w.walkCalled()
-	w.walkEnds()
-	w.walkCommits()
+	f.claimExactly("z")
+	w.stepThroughAttempts()
+	w.stepAfterCall()
+	w.stepThroughEnds()
+	w.stepThroughCommits()
 	w.resendable = true
-	w.walkWithdrawn()
-	w.rules.requireComplete(w.shown, known)
+	w.stepThroughWithdrawn()
+	w.rules.requireComplete(w.observations, known)
 }
 
-// walkAttempts takes batches through everything that can happen before their end.
-func (w *rowWalk) walkAttempts() {
-	w.begin("attempts")
+// stepThroughAttempts takes batches through everything that can happen before their end.
+func (w *rowScenario) stepThroughAttempts() {
+	w.beginWithBatch("attempts")
 	w.cancelBatch()
 	w.requeueBatch()
-	w.claim(byFirstClaim)
+	w.claim(wayFirstClaim)
 	w.recordAsSubmitter(store.Failed, nil)
 	w.passUnits(3)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.passUnits(3) // no outcome is recorded before the claim has expired
-	w.step(byPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
+	w.takeStep(wayPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
 	w.recordAsMonitor(store.Doubtful, nil)
 	w.recordAsMonitor(store.IsPending, setEndpoint("node 1"))
 	w.recordAsMonitor(store.IsPending, setEndpoint("node 2"))
@@ -63,50 +63,50 @@ func (w *rowWalk) walkAttempts() {
 	w.recordAsMonitor(store.PutOff, func(o *store.Outcome) { o.StuckAfter = w.units(0.01) })
 	w.recordAsMonitor(store.NotCommitted, setRolledBack)
 
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Doubtful, setError)
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.passUnits(1)
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.IsPending, setEndpoint("node 2"))
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.passUnits(1)
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Unposted, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Doubtful, func(o *store.Outcome) { o.ForgottenFor = w.units(20_000) })
 	w.recordAsMonitor(store.NotCommitted, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Doubtful, setLast)
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.keepPrepared()
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.decideBatch(batch.NotExecutedSendAgain)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.passUnits(3)
 	w.recordAsMonitor(store.IsVoid, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.keepPrepared()
 	w.recordAsSubmitter(store.Unposted, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Unposted, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Doubtful, nil)
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Unposted, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Doubtful, nil)
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claimBy(byLaterClaim, 2.5)
+	w.claimBy(wayLaterClaim, 2.5)
 	w.recordAsSubmitter(store.Failed, setError)
 	w.passUnits(3)
-	w.claim(byHandBack)
+	w.claim(wayHandBack)
 	w.recordAsMonitor(store.IsInvalid, nil)
 	w.recordAsMonitor(store.IsPending, nil)
 	w.recordAsMonitor(store.IsInvalid, setErrorAndReceipts)
@@ -116,39 +116,39 @@ func (w *rowWalk) walkAttempts() {
 	w.recordAsMonitor(store.IsValid, nil)
 	w.recordAsMonitor(store.NotCommitted, func(o *store.Outcome) { o.Halt = "why" })
 	w.release(w.lane())
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.IsPending, setEndpoint("node 2"))
 	w.recordAsMonitor(store.IsValid, setRolledBack)
 	w.recordAsMonitor(store.NotCommitted, setRolledBack)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Failed, setError)
 	w.cancelBatch()
 }
 
-// walkCalled goes on with a batch after a person was called about it.
-func (w *rowWalk) walkCalled() {
-	w.begin("called while it settles")
-	w.claim(byFirstClaim)
+// stepAfterCall goes on with a batch after a person was called about it.
+func (w *rowScenario) stepAfterCall() {
+	w.beginWithBatch("called while it settles")
+	w.claim(wayFirstClaim)
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.IsInvalid, nil)
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.recordAsMonitor(store.Undecidable, setError)
 
-	w.begin("called")
-	w.claim(byFirstClaim)
+	w.beginWithBatch("called")
+	w.claim(wayFirstClaim)
 	w.recordAsSubmitter(store.Failed, nil)
 	w.passUnits(3)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.passUnits(3)
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.passUnits(1)
-	w.step(byPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
+	w.takeStep(wayPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.recordAsMonitor(store.Doubtful, nil)
 	w.recordAsMonitor(store.IsPending, nil)
 	w.recordAsMonitor(store.NotCommitted, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.IsInvalid, nil)
 	w.recordAsMonitor(store.Undecidable, setError)
@@ -160,76 +160,77 @@ func (w *rowWalk) walkCalled() {
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.recordAsMonitor(store.IsValid, nil)
 	w.recordAsMonitor(store.NotCommitted, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Failed, setError)
 	w.cancelBatch()
 }
 
-// walkEnds takes batches through all ends after which they can be requeued, and through commits
-// that are reported after the end.
-func (w *rowWalk) walkEnds() {
-	w.begin("ends")
-	w.claim(byFirstClaim)
+// stepThroughEnds takes batches through all ends after which they can be requeued, and through
+// commits that are reported after the end.
+func (w *rowScenario) stepThroughEnds() {
+	w.beginWithBatch("ends")
+	w.claim(wayFirstClaim)
 	w.failThenRefuse()
 	w.acquitBatch()
 	w.requeueBatch()
-	w.claim(byLaterClaim)
-	w.settleAgainst()
+	w.claim(wayLaterClaim)
+	w.settleAsInvalid()
 	w.acquitBatch()
 	w.requeueBatch()
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.failThenRefuse()
 	w.requeueBatch()
-	w.claim(byLaterClaim)
-	w.settleAgainst()
+	w.claim(wayLaterClaim)
+	w.settleAsInvalid()
 	w.requeueBatch()
 	w.cancelBatch()
 	w.requeueBatch()
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.failThenRefuse()
 	w.recordAsMonitor(store.IsCommitted, setReceipts)
 
-	w.begin("settled")
-	w.claim(byFirstClaim)
-	w.settleAgainst()
+	w.beginWithBatch("settled")
+	w.claim(wayFirstClaim)
+	w.settleAsInvalid()
 	w.requeueBatch()
 	w.recordAsMonitor(store.IsCommitted, nil) // while the batch waits
 
-	w.begin("late")
-	w.claim(byFirstClaim)
-	w.settleAgainst()
+	w.beginWithBatch("late")
+	w.claim(wayFirstClaim)
+	w.settleAsInvalid()
 	w.recordAsMonitor(store.IsCommitted, nil)
 }
 
-// walkCommits commits batches in whose rows a commit has to clear many fields and keep many.
-func (w *rowWalk) walkCommits() {
-	w.begin("live")
-	w.claim(byFirstClaim)
+// stepThroughCommits commits batches in whose rows a commit has to clear many fields and keep
+// many.
+func (w *rowScenario) stepThroughCommits() {
+	w.beginWithBatch("live")
+	w.claim(wayFirstClaim)
 	w.recordAsSubmitter(store.IsCommitted, nil)
-	w.makeVeteran("expired", nil)
+	w.makeBatchWithHistory("expired", nil)
 	w.passUnits(3)
 	w.recordAsMonitor(store.IsCommitted, nil)
-	w.makeVeteran("undecided", nil)
+	w.makeBatchWithHistory("undecided", nil)
 	w.recordAsSubmitter(store.Doubtful, setLast)
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.recordAsMonitor(store.IsCommitted, nil)
-	w.makeVeteran("refused", setError)
+	w.makeBatchWithHistory("refused", setError)
 	w.recordAsSubmitter(store.Doubtful, setLast)
 	w.recordAsMonitor(store.IsCommitted, setErrorAndReceipts)
-	w.makeVeteran("to be decided", setError)
+	w.makeBatchWithHistory("to be decided", setError)
 	w.passUnits(3)
 	w.decideBatch(batch.NotExecutedSendAgain)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Doubtful, func(o *store.Outcome) {
 		setLast(o)
 		setError(o)
 	})
 	w.decideBatch(batch.WasCommitted)
-	w.makeVeteran("decided", setError)
+	w.makeBatchWithHistory("decided", setError)
 	w.passUnits(3)
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.decideBatch(batch.NotExecutedReject)
-	w.makeVeteran("invalid", nil)
+	w.makeBatchWithHistory("invalid", nil)
 	w.passUnits(3)
 	w.recordAsMonitor(store.IsInvalid, func(o *store.Outcome) {
 		setErrorAndReceipts(o)
@@ -252,97 +253,97 @@ func (w *rowWalk) walkCommits() {
 	w.recordAsMonitor(store.IsPending, nil)
 }
 
-// walkWithdrawn takes withdrawn batches through everything that can happen to them.
-func (w *rowWalk) walkWithdrawn() {
+// stepThroughWithdrawn takes withdrawn batches through everything that can happen to them.
+func (w *rowScenario) stepThroughWithdrawn() {
 	w.makeAccepted("withdrawn and committed")
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.keepPrepared()
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.withdraw()
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claim(byLaterClaim)
-	w.keepMore()
+	w.claim(wayLaterClaim)
+	w.keepGrownPrepared()
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.IsValid, nil)
 	w.recordAsMonitor(store.IsPending, nil)
 	w.recordAsMonitor(store.IsCommitted, nil)
 
-	w.makeVeteran("withdrawn and void", setError)
+	w.makeBatchWithHistory("withdrawn and void", setError)
 	w.passUnits(3)
 	w.withdraw()
 	w.recordAsMonitor(store.IsVoid, setError)
 
-	w.makeVeteran("withdrawn and decided", setError)
+	w.makeBatchWithHistory("withdrawn and decided", setError)
 	w.recordAsSubmitter(store.Doubtful, setLast)
 	w.recordAsMonitor(store.Undecidable, setError)
 	w.withdraw()
 	w.decideBatch(batch.NotExecutedSendAgain)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.passUnits(3)
 	w.decideBatch(batch.NotExecutedReject)
 }
 
-func (w *rowWalk) withdraw() {
+func (w *rowScenario) withdraw() {
 	w.Helper()
-	w.step(byWithdraw, func() { require.NoError(w, w.fixture.withdraw(w.id)) })
+	w.takeStep(wayWithdraw, func() { require.NoError(w, w.fixture.withdraw(w.id)) })
 }
 
-func (w *rowWalk) makeAccepted(id batch.ID) {
+func (w *rowScenario) makeAccepted(id batch.ID) {
 	w.Helper()
-	w.begin(id)
-	w.claim(byFirstClaim)
+	w.beginWithBatch(id)
+	w.claim(wayFirstClaim)
 	w.recordAsSubmitter(store.Accepted, nil)
 }
 
-func (w *rowWalk) makeDoubtful(id batch.ID) {
+func (w *rowScenario) makeDoubtful(id batch.ID) {
 	w.Helper()
-	w.begin(id)
-	w.claim(byFirstClaim)
+	w.beginWithBatch(id)
+	w.claim(wayFirstClaim)
 	w.recordAsSubmitter(store.Doubtful, setError)
 }
 
-// makeVeteran adds a batch and claims it often, so that its row has every field that the row of a
-// batch with a live claim can have.
-func (w *rowWalk) makeVeteran(id batch.ID, failure func(*store.Outcome)) {
+// makeBatchWithHistory adds a batch and claims it often, so that its row has every field that the
+// row of a batch with a live claim can have.
+func (w *rowScenario) makeBatchWithHistory(id batch.ID, failure func(*store.Outcome)) {
 	w.Helper()
-	w.begin(id)
+	w.beginWithBatch(id)
 	w.cancelBatch()
 	w.requeueBatch()
-	w.claim(byFirstClaim)
+	w.claim(wayFirstClaim)
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.IsPending, setEndpoint("node 3"))
 	w.recordAsMonitor(store.NotCommitted, setRolledBack)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Doubtful, nil)
 	w.recordAsMonitor(store.NoTrace, nil)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Failed, failure)
 	w.passUnits(3)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.keepPrepared()
 	w.passUnits(1)
 }
 
 // failThenRefuse records an attempt that failed, and then a second attempt that the ledger
 // refused.
-func (w *rowWalk) failThenRefuse() {
+func (w *rowScenario) failThenRefuse() {
 	w.Helper()
 	w.recordAsSubmitter(store.Failed, func(o *store.Outcome) {
 		setError(o)
 		o.Delay = w.units(0.5)
 	})
 	w.passUnits(1)
-	w.claim(byLaterClaim)
+	w.claim(wayLaterClaim)
 	w.recordAsSubmitter(store.Refused, func(o *store.Outcome) {
 		setError(o)
 		o.Policy = batch.PolicyQuarantine
 	})
 }
 
-// settleAgainst records that the ledger found the batch invalid, and that this is settled. The
+// settleAsInvalid records that the ledger found the batch invalid, and that this is settled. The
 // batch then ends in quarantine.
-func (w *rowWalk) settleAgainst() {
+func (w *rowScenario) settleAsInvalid() {
 	w.Helper()
 	w.recordAsSubmitter(store.Accepted, nil)
 	w.recordAsMonitor(store.IsInvalid, func(o *store.Outcome) {
@@ -353,18 +354,18 @@ func (w *rowWalk) settleAgainst() {
 	w.recordAsMonitor(store.Settled, func(o *store.Outcome) { o.Policy = batch.PolicyQuarantine })
 }
 
-func (w *rowWalk) keepPrepared() {
+func (w *rowScenario) keepPrepared() {
 	w.Helper()
-	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(w.prepared(w.id, "prepared"))) })
+	w.takeStep(wayKeepPrepared, func() { require.Equal(w, []bool{true}, w.keepBytes(w.prepared(w.id, "prepared"))) })
 	w.passedVersion = 0 // the row has changed since
 }
 
-// keepMore appends to the kept bytes.
-func (w *rowWalk) keepMore() {
+// keepGrownPrepared appends to the kept bytes.
+func (w *rowScenario) keepGrownPrepared() {
 	w.Helper()
 	p := w.prepared(w.id, "prepared, and more")
 	p.Was = []byte("prepared")
-	w.step(byKeep, func() { require.Equal(w, []bool{true}, w.keep(p)) })
+	w.takeStep(wayKeepPrepared, func() { require.Equal(w, []bool{true}, w.keepBytes(p)) })
 	w.passedVersion = 0
 }
 
@@ -391,8 +392,9 @@ func setEndpoint(endpoint string) func(*store.Outcome) {
 	return func(o *store.Outcome) { o.Endpoint = endpoint }
 }
 
-// begin adds a batch. All steps of the walk are about this batch until the next begin.
-func (w *rowWalk) begin(id batch.ID) {
+// beginWithBatch adds a batch. All steps of the scenario are about this batch until the next
+// begin.
+func (w *rowScenario) beginWithBatch(id batch.ID) {
 	w.Helper()
 	b := newBatch(batch.ServiceID(id), id)
 	b.Budget = batch.Budget{Attempts: 99, EveryTry: true}
@@ -400,19 +402,19 @@ func (w *rowWalk) begin(id batch.ID) {
 	w.id = id
 }
 
-// lane returns the lane of the walk's present batch, which has no other batch.
-func (w *rowWalk) lane() batch.ServiceID { return batch.ServiceID(w.id) }
+// lane returns the lane of the scenario's present batch, which has no other batch.
+func (w *rowScenario) lane() batch.ServiceID { return batch.ServiceID(w.id) }
 
-// step runs one step that writes the row, and compares everything that can be read of the row.
-func (w *rowWalk) step(way string, step func()) {
+// takeStep runs one step that writes the row, and compares everything that can be read of the row.
+func (w *rowScenario) takeStep(way string, takeStep func()) {
 	w.Helper()
 	before := w.batches[w.id].row
-	step()
-	w.shown.add(w.fixture, way, before, w.batches[w.id].row)
+	takeStep()
+	w.observations.add(w.fixture, way, before, w.batches[w.id].row)
 	w.compare()
 }
 
-func (w *rowWalk) compare() {
+func (w *rowScenario) compare() {
 	w.Helper()
 	w.look(w.id, 9)
 	w.look("z", 9)
@@ -421,73 +423,73 @@ func (w *rowWalk) compare() {
 	w.list(store.ListQuery{Service: new(w.lane())})
 }
 
-func (w *rowWalk) cancelBatch() {
+func (w *rowScenario) cancelBatch() {
 	w.Helper()
-	w.step(byCancel, func() { require.NoError(w, w.cancel(w.id, "not wanted")) })
+	w.takeStep(wayCancel, func() { require.NoError(w, w.cancel(w.id, "not wanted")) })
 }
 
-func (w *rowWalk) requeueBatch() {
+func (w *rowScenario) requeueBatch() {
 	w.Helper()
-	w.step(byRequeue, func() { require.NoError(w, w.requeue(w.id, 0)) })
+	w.takeStep(wayRequeue, func() { require.NoError(w, w.requeue(w.id, 0)) })
 }
 
-func (w *rowWalk) decideBatch(ruling batch.Ruling) {
+func (w *rowScenario) decideBatch(ruling batch.Ruling) {
 	w.Helper()
-	way := byDecideEnd
+	way := wayDecideEnd
 	if ruling == batch.NotExecutedSendAgain {
-		way = byDecide
+		way = wayDecide
 	}
-	w.step(way, func() { require.NoError(w, w.decide(w.id, ruling, "a person knows")) })
+	w.takeStep(way, func() { require.NoError(w, w.decide(w.id, ruling, "a person knows")) })
 }
 
-func (w *rowWalk) acquitBatch() {
+func (w *rowScenario) acquitBatch() {
 	w.Helper()
-	w.step(byAcquit, func() { require.NoError(w, w.acquit(w.id)) })
+	w.takeStep(wayAcquit, func() { require.NoError(w, w.acquit(w.id)) })
 }
 
-func (w *rowWalk) claim(way string) {
+func (w *rowScenario) claim(way string) {
 	w.Helper()
 	w.claimBy(way, 1000.5)
 }
 
 // claimBy claims with another instance and another TTL than the claim before.
-func (w *rowWalk) claimBy(way string, harmless float64) {
+func (w *rowScenario) claimBy(way string, harmless float64) {
 	w.Helper()
 	n, rule := w.batches[w.id].row.Attempt%2, resendRule(w.units(harmless), 0)
 	if w.resendable {
 		rule = resendRule(forEver, 0)
 	}
-	w.step(way, func() {
+	w.takeStep(way, func() {
 		got := w.fixture.claim(store.ClaimQuery{
 			Lanes: []batch.ServiceID{w.lane()}, Limit: 9, Window: 9, TTL: w.units(1.5 + float64(n)), Resend: rule, Instance: fmt.Sprint("host ", n),
 		}, chooseOnly(w.id))
-		require.Equal(w, way != byHandBack, len(claimedIDs(got)) == 1)
+		require.Equal(w, way != wayHandBack, len(claimedIDs(got)) == 1)
 	})
 	w.passedVersion = w.batches[w.id].row.Version
 }
 
-func (w *rowWalk) recordAsSubmitter(finding store.Finding, change func(*store.Outcome)) {
+func (w *rowScenario) recordAsSubmitter(finding store.Finding, change func(*store.Outcome)) {
 	w.Helper()
 	w.recordOutcome(w.submitterOutcome(w.id, finding), change)
 }
 
 // recordAsMonitor calls Pending, so that the store returns the row, and then records the finding.
-func (w *rowWalk) recordAsMonitor(finding store.Finding, change func(*store.Outcome)) {
+func (w *rowScenario) recordAsMonitor(finding store.Finding, change func(*store.Outcome)) {
 	w.Helper()
 	if w.batches[w.id].row.Monitored(w.now()) {
-		w.step(byChecked, func() { w.setNextCheck(0, w.id, "z") })
-		w.step(byPending, func() { w.pending(9, w.units(0.5)) })
+		w.takeStep(wayChecked, func() { w.setNextCheck(0, w.id, "z") })
+		w.takeStep(wayPending, func() { w.pending(9, w.units(0.5)) })
 		w.pendingOf(9, 0, w.lane())
-		w.step(byPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
+		w.takeStep(wayPendingOf, func() { w.pendingOf(9, w.units(0.75), w.lane()) })
 		w.passedVersion = w.batches[w.id].row.Version
 	}
 	w.recordOutcome(w.monitorOutcome(w.id, finding), change)
 }
 
-func (w *rowWalk) recordOutcome(o store.Outcome, change func(*store.Outcome)) {
+func (w *rowScenario) recordOutcome(o store.Outcome, change func(*store.Outcome)) {
 	w.Helper()
 	if o.Was = nil; w.passesRow {
-		o.Was = w.batches[w.id].handedOut
+		o.Was = w.batches[w.id].lastReturned
 	}
 	if change != nil {
 		change(&o)
@@ -495,13 +497,13 @@ func (w *rowWalk) recordOutcome(o store.Outcome, change func(*store.Outcome)) {
 	before := w.batches[w.id].row
 	w.recordAll(o)
 	after := w.batches[w.id].row
-	switch way, and, more := w.rules.byKnown(before, after); {
+	switch way, and, more := w.rules.wayOfKnownRow(before, after); {
 	case !w.passesRow || w.passedVersion != before.Version || way == "" || len(more) > 1 || hasErrorOrReceipts(before, after, more...):
-		w.shown.add(w.fixture, byReading(before, after), before, after)
+		w.observations.add(w.fixture, wayOfReadRow(before, after), before, after)
 	case len(more) == 1:
-		w.shown.change(and, more[0], after)
+		w.observations.change(and, more[0], after)
 	default:
-		w.shown.add(w.fixture, way, before, after)
+		w.observations.add(w.fixture, way, before, after)
 	}
 	w.compare()
 }

@@ -17,77 +17,77 @@ import (
 
 // These are the ways by which a store writes a row. A store that gets the row with an outcome need
 // not read it first. Such stores have short statements for plain steps and plain commits, which
-// batches without trouble have. The store must notice that a step is not plain. In byStepAnd and
-// byCommitAnd one field more changes, which the short statement would not write.
+// batches without trouble have. The store must notice that a step is not plain. In wayStepAndMore
+// and wayCommitAndMore one field more changes, which the short statement would not write.
 const (
-	byFirstClaim = "first claim"
-	byLaterClaim = "later claim"
-	byHandBack   = "claim that hands back"
-	byKeep       = "KeepPrepared"
-	byPending    = "Pending"
-	byPendingOf  = "Pending of lanes"
-	byChecked    = "Checked"
-	byRecord     = "Record"
-	byEnd        = "Record of an end"
-	byLateCommit = "Record of a commit after the end"
-	byStep       = "Record of a plain step on a known row"
-	byCommit     = "Record of a plain commit on a known row"
-	byStepAnd    = "Record of a plain step and one field more on a known row"
-	byCommitAnd  = "Record of a plain commit and one field more on a known row"
-	byCancel     = "Cancel"
-	byRequeue    = "Requeue"
-	byDecide     = "Decide that it is unknown"
-	byDecideEnd  = "Decide an end"
-	byWithdraw   = "Withdraw"
-	byAcquit     = "Acquit"
+	wayFirstClaim    = "first claim"
+	wayLaterClaim    = "later claim"
+	wayHandBack      = "claim that hands back"
+	wayKeepPrepared  = "KeepPrepared"
+	wayPending       = "Pending"
+	wayPendingOf     = "Pending of lanes"
+	wayChecked       = "Checked"
+	wayRecord        = "Record"
+	wayRecordEnd     = "Record of an end"
+	wayLateCommit    = "Record of a commit after the end"
+	wayPlainStep     = "Record of a plain step on a known row"
+	wayPlainCommit   = "Record of a plain commit on a known row"
+	wayStepAndMore   = "Record of a plain step and one field more on a known row"
+	wayCommitAndMore = "Record of a plain commit and one field more on a known row"
+	wayCancel        = "Cancel"
+	wayRequeue       = "Requeue"
+	wayDecide        = "Decide that it is unknown"
+	wayDecideEnd     = "Decide an end"
+	wayWithdraw      = "Withdraw"
+	wayAcquit        = "Acquit"
 )
 
-// rowNever has the cells that no walk can show, because no batch has such a row.
-var rowNever = []struct {
+// neverObserved has the cells that no scenario can show, because no batch has such a row.
+var neverObserved = []struct {
 	why, seen    string
 	ways, fields []string
 }{
 	{
-		"nothing was tried yet", isSet, []string{byFirstClaim},
+		"nothing was tried yet", seenSet, []string{wayFirstClaim},
 		[]string{"AskedAt", "Error", "Failures", "LastPost", "NotBefore", "Prepared", "Resends", "Rollbacks", "SeenAttempt", "SeenEndpoint", "Withdrawn"},
 	},
-	{"nothing was tried yet", changes, []string{byFirstClaim}, []string{"Resends"}},
+	{"nothing was tried yet", seenChanged, []string{wayFirstClaim}, []string{"Resends"}},
 	{
-		"a batch that waits was not refused", isSet,
-		[]string{byFirstClaim, byLaterClaim, byHandBack}, []string{"Refused"},
+		"a batch that waits was not refused", seenSet,
+		[]string{wayFirstClaim, wayLaterClaim, wayHandBack}, []string{"Refused"},
 	},
-	{"only what may be sent again for ever is withdrawn", isSet, []string{byHandBack}, []string{"Withdrawn"}},
-	{"it is in doubt, and so nobody cancels it", clears, []string{byCancel}, []string{"Withdrawn"}},
-	{"nobody was called about it yet", isSet, []string{byFirstClaim, byHandBack}, []string{"Decision"}},
+	{"only what may be sent again for ever is withdrawn", seenSet, []string{wayHandBack}, []string{"Withdrawn"}},
+	{"it is in doubt, and so nobody cancels it", seenCleared, []string{wayCancel}, []string{"Withdrawn"}},
+	{"nobody was called about it yet", seenSet, []string{wayFirstClaim, wayHandBack}, []string{"Decision"}},
 	{
-		"they come with a verdict, and go when it is taken back", isSet,
-		[]string{byFirstClaim, byLaterClaim, byHandBack, byKeep, byCancel, byDecide, byDecideEnd, byWithdraw}, []string{"Receipts", "SettlesAt"},
+		"they come with a verdict, and go when it is taken back", seenSet,
+		[]string{wayFirstClaim, wayLaterClaim, wayHandBack, wayKeepPrepared, wayCancel, wayDecide, wayDecideEnd, wayWithdraw}, []string{"Receipts", "SettlesAt"},
 	},
-	{"an attempt in doubt was posted", changes, []string{byHandBack}, []string{"LastPost"}},
-	{"only a store of orders settles them (batch/autobatch/ordertest)", isSet, []string{byLateCommit, byAcquit}, []string{"OrdersSettled"}},
-	{"SettlesAt changes, too", changes, []string{byStepAnd}, []string{"Receipts"}},
-	{"SettlesAt changes, too", clears, []string{byStepAnd}, []string{"Receipts"}},
-	{"they change together", clears, []string{byStepAnd}, []string{"DoubtAttempt", "DoubtSince", "ResendUntil"}},
-	{"Resends changes, too", changes, []string{byStepAnd}, []string{"DoubtSince", "ResendUntil"}},
-	{"NotBefore changes, too", changes, []string{byStepAnd}, []string{"Failures", "Rollbacks"}},
-	{"NotBefore changes, too", clears, []string{byStepAnd}, []string{"Rollbacks"}},
+	{"an attempt in doubt was posted", seenChanged, []string{wayHandBack}, []string{"LastPost"}},
+	{"only a store of orders settles them (batch/autobatch/ordertest)", seenSet, []string{wayLateCommit, wayAcquit}, []string{"OrdersSettled"}},
+	{"SettlesAt changes, too", seenChanged, []string{wayStepAndMore}, []string{"Receipts"}},
+	{"SettlesAt changes, too", seenCleared, []string{wayStepAndMore}, []string{"Receipts"}},
+	{"they change together", seenCleared, []string{wayStepAndMore}, []string{"DoubtAttempt", "DoubtSince", "ResendUntil"}},
+	{"Resends changes, too", seenChanged, []string{wayStepAndMore}, []string{"DoubtSince", "ResendUntil"}},
+	{"NotBefore changes, too", seenChanged, []string{wayStepAndMore}, []string{"Failures", "Rollbacks"}},
+	{"NotBefore changes, too", seenCleared, []string{wayStepAndMore}, []string{"Rollbacks"}},
 }
 
-// cell is an observation of one field after a write in one way.
-type cell struct{ way, field, seen string }
+// fieldObservation is an observation of one field after a write in one way.
+type fieldObservation struct{ way, field, seen string }
 
 const (
-	isSet   = "came back other than zero"
-	changes = "changed to other than zero"
-	clears  = "changed to zero"
+	seenSet     = "came back other than zero"
+	seenChanged = "changed to other than zero"
+	seenCleared = "changed to zero"
 )
 
-type cells map[cell]bool
+type fieldObservations map[fieldObservation]bool
 
-func (c cells) add(f *fixture, way string, before, after store.Row) {
+func (c fieldObservations) add(f *fixture, way string, before, after store.Row) {
 	for field, value := range reflect.ValueOf(after).Fields() {
 		if !value.IsZero() {
-			c[cell{way, field.Name, isSet}] = true
+			c[fieldObservation{way, field.Name, seenSet}] = true
 		}
 	}
 	for _, field := range changedFields(f, before, after) {
@@ -95,12 +95,12 @@ func (c cells) add(f *fixture, way string, before, after store.Row) {
 	}
 }
 
-func (c cells) change(way, field string, after store.Row) {
-	seen := changes
+func (c fieldObservations) change(way, field string, after store.Row) {
+	seen := seenChanged
 	if reflect.ValueOf(after).FieldByName(field).IsZero() {
-		seen = clears
+		seen = seenCleared
 	}
-	c[cell{way, field, seen}] = true
+	c[fieldObservation{way, field, seen}] = true
 }
 
 // changedFields returns the names of the fields that differ. Times that the suite takes as equal
@@ -119,16 +119,16 @@ func changedFields(f *fixture, before, after store.Row) (names []string) {
 // set, although few batches have such rows, and to rows with almost no field set.
 type rowRules struct {
 	*fixture
-	at           time.Time
-	allowed      cells
-	step, commit []string // the fields that a plain step and a plain commit change
+	appliedAt                          time.Time
+	allowedObservations                fieldObservations
+	plainStepFields, plainCommitFields []string // the fields that a plain step and a plain commit change
 }
 
 func testNewRowRules(f *fixture) *rowRules {
-	r := &rowRules{fixture: f, at: f.now(), allowed: cells{}, step: []string{"State", "Version", "ClaimExpires", "NextCheck", "LastPost", "MovedAt"}}
+	r := &rowRules{fixture: f, appliedAt: f.now(), allowedObservations: fieldObservations{}, plainStepFields: []string{"State", "Version", "ClaimExpires", "NextCheck", "LastPost", "MovedAt"}}
 	row := r.row(true, batch.Submitting)
 	row.Error, row.Receipts = nil, nil
-	r.commit = changedFields(f, row, r.applied(row, store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}))
+	r.plainCommitFields = changedFields(f, row, r.applied(row, store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}))
 	for _, full := range []bool{true, false} {
 		r.allowClaims(full)
 		r.allowOutcomes(full)
@@ -164,29 +164,29 @@ func (r *rowRules) finalRow(full bool) store.Row {
 
 func (r *rowRules) applied(row store.Row, o store.Outcome) store.Row {
 	r.Helper()
-	next, a := row.Apply(o, r.at)
+	next, a := row.Apply(o, r.appliedAt)
 	require.Equal(r, store.Written, a.Result, "%s: %v", o.Finding, a.Err)
 	return next
 }
 
 func (r *rowRules) allow(way string, before, after store.Row) {
-	r.allowed.add(r.fixture, way, before, after)
+	r.allowedObservations.add(r.fixture, way, before, after)
 }
 
 func (r *rowRules) allowClaims(full bool) {
 	r.Helper()
-	for _, way := range []string{byFirstClaim, byLaterClaim, byHandBack} {
+	for _, way := range []string{wayFirstClaim, wayLaterClaim, wayHandBack} {
 		row := r.row(full, batch.Unknown)
-		row.ResendUntil = r.at.Add(r.units(1000))
+		row.ResendUntil = r.appliedAt.Add(r.units(1000))
 		switch way {
-		case byFirstClaim:
+		case wayFirstClaim:
 			row.State, row.Attempt = batch.Queued, 0
-		case byHandBack:
-			row.DoubtAttempt, row.ResendUntil = 1, r.at.Add(-r.units(1000))
+		case wayHandBack:
+			row.DoubtAttempt, row.ResendUntil = 1, r.appliedAt.Add(-r.units(1000))
 		}
 		lane := []store.LaneRow{{Row: row, Budget: batch.Budget{EveryTry: true}}}
 		q := store.ClaimQuery{TTL: r.units(1.5), Instance: "host", Resend: resendRule(r.units(1000.5), 0)}
-		require.Len(r, store.PlanLane("s", lane, r.at, q, 1, chooseEveryReady).Changed, 1)
+		require.Len(r, store.PlanLane("s", lane, r.appliedAt, q, 1, chooseEveryReady).Changed, 1)
 		r.allow(way, row, lane[0].Row)
 	}
 }
@@ -222,8 +222,8 @@ func (r *rowRules) allowOutcomes(full bool) {
 							v.Set(news.Field(i))
 						}
 					}
-					if _, a := row.Apply(o, r.at); a.Result == store.Written {
-						a, _ = a.Enforce(batch.Control{}, batch.PolicyQuarantine, r.at)
+					if _, a := row.Apply(o, r.appliedAt); a.Result == store.Written {
+						a, _ = a.Enforce(batch.Control{}, batch.PolicyQuarantine, r.appliedAt)
 						r.allowOutcome(row, a.Row)
 					}
 				}
@@ -232,44 +232,44 @@ func (r *rowRules) allowOutcomes(full bool) {
 	}
 	late := r.finalRow(full)
 	o := store.Outcome{By: batch.ByMonitor, Finding: store.IsCommitted}
-	r.allow(byLateCommit, late, r.applied(late, o))
+	r.allow(wayLateCommit, late, r.applied(late, o))
 	o.Receipts = filledValue[store.Outcome](r).Receipts
-	r.allow(byLateCommit, late, r.applied(late, o))
+	r.allow(wayLateCommit, late, r.applied(late, o))
 }
 
 func (r *rowRules) allowOutcome(before, after store.Row) {
-	r.allow(byReading(before, after), before, after)
-	way, and, more := r.byKnown(before, after)
+	r.allow(wayOfReadRow(before, after), before, after)
+	way, and, more := r.wayOfKnownRow(before, after)
 	if way != "" && len(more) == 0 && !hasErrorOrReceipts(before, after) {
 		r.allow(way, before, after)
 	}
-	for _, field := range more { // rowNever lists the fields that never change alone
-		r.allowed.change(and, field, after)
+	for _, field := range more { // neverObserved lists the fields that never change alone
+		r.allowedObservations.change(and, field, after)
 	}
 }
 
-// byReading returns the way of an outcome for a store that reads the row first.
-func byReading(before, after store.Row) string {
+// wayOfReadRow returns the way of an outcome for a store that reads the row first.
+func wayOfReadRow(before, after store.Row) string {
 	switch {
 	case before.Final():
-		return byLateCommit
+		return wayLateCommit
 	case after.Final():
-		return byEnd
+		return wayRecordEnd
 	}
-	return byRecord
+	return wayRecord
 }
 
-// byKnown returns the way of the short statement that would fit an outcome, if any, and the way
-// with one field more. more are the changed fields that a plain outcome does not change.
-func (r *rowRules) byKnown(before, after store.Row) (way, and string, more []string) {
+// wayOfKnownRow returns the way of the short statement that would fit an outcome, if any, and the
+// way with one field more. more are the changed fields that a plain outcome does not change.
+func (r *rowRules) wayOfKnownRow(before, after store.Row) (way, and string, more []string) {
 	var plain []string
 	switch {
 	case before.Final(), after.Final() && after.State != batch.Committed:
 		return "", "", nil
 	case after.Final():
-		way, and, plain = byCommit, byCommitAnd, r.commit
+		way, and, plain = wayPlainCommit, wayCommitAndMore, r.plainCommitFields
 	default:
-		way, and, plain = byStep, byStepAnd, r.step
+		way, and, plain = wayPlainStep, wayStepAndMore, r.plainStepFields
 	}
 	for _, field := range changedFields(r.fixture, before, after) {
 		if !slices.Contains(plain, field) {
@@ -291,13 +291,13 @@ func (r *rowRules) allowAsks(full bool) {
 	r.Helper()
 	for _, s := range []batch.State{batch.Submitting, batch.Pending, batch.Valid, batch.Invalid} {
 		row := r.row(full, s)
-		r.allow(byPending, row, row.Leased(r.at, r.units(2)))
-		r.allow(byPendingOf, row, row.Leased(r.at, r.units(2)))
+		r.allow(wayPending, row, row.Leased(r.appliedAt, r.units(2)))
+		r.allow(wayPendingOf, row, row.Leased(r.appliedAt, r.units(2)))
 		next := row
-		next.NextCheck = r.at.Add(r.units(2))
-		r.allow(byChecked, row, next)
+		next.NextCheck = r.appliedAt.Add(r.units(2))
+		r.allow(wayChecked, row, next)
 		if next, ok := row.KeepPrepared(store.Prepared{Version: row.Version, Was: row.Prepared, Bytes: append(bytes.Clone(row.Prepared), "prepared"...)}); ok {
-			r.allow(byKeep, row, next)
+			r.allow(wayKeepPrepared, row, next)
 		}
 	}
 }
@@ -316,45 +316,45 @@ func (r *rowRules) allowActs(full bool) {
 	for _, s := range []batch.State{batch.Submitting, batch.Pending} {
 		row := r.row(full, s)
 		row.Decision = "needs a decision"
-		act(byDecide, row)(row.Decide(r.at, batch.NotExecutedSendAgain, "why"))
-		act(byDecideEnd, row)(row.Decide(r.at, batch.NotExecutedReject, "why"))
-		act(byDecideEnd, row)(row.Decide(r.at, batch.WasCommitted, "why"))
+		act(wayDecide, row)(row.Decide(r.appliedAt, batch.NotExecutedSendAgain, "why"))
+		act(wayDecideEnd, row)(row.Decide(r.appliedAt, batch.NotExecutedReject, "why"))
+		act(wayDecideEnd, row)(row.Decide(r.appliedAt, batch.WasCommitted, "why"))
 	}
 	if row := r.row(full, batch.Pending); full {
 		row.Withdrawn, row.ResendUntil = false, row.DoubtSince.Add(forEver)
-		act(byWithdraw, row)(row.Withdraw(r.at))
+		act(wayWithdraw, row)(row.Withdraw(r.appliedAt))
 	}
 	row := r.row(full, batch.Submitting)
 	row.Refused, row.DoubtAttempt = false, row.Attempt
 	row = r.applied(row, store.Outcome{Version: row.Version, By: batch.BySubmitter, Finding: store.Failed, Delay: r.units(1)})
-	act(byCancel, row)(row.Cancel(r.at, "why"))
+	act(wayCancel, row)(row.Cancel(r.appliedAt, "why"))
 	row = r.finalRow(full)
-	act(byAcquit, row)(row.Acquit())
+	act(wayAcquit, row)(row.Acquit())
 	row.OrdersSettled = false
-	row = act(byRequeue, row)(row.Requeue(r.at, store.Requeue{Quiet: r.units(1)}))
-	act(byCancel, row)(row.Cancel(r.at, "why"))
+	row = act(wayRequeue, row)(row.Requeue(r.appliedAt, store.Requeue{Quiet: r.units(1)}))
+	act(wayCancel, row)(row.Cancel(r.appliedAt, "why"))
 }
 
-// requireComplete fails for each cell that the rules allow and the walk has not shown, unless
-// rowNever has the cell. It also fails if rowNever has cells that are not needed.
-func (r *rowRules) requireComplete(shown cells, known bool) {
+// requireComplete fails for each cell that the rules allow and the scenario has not shown, unless
+// neverObserved has the cell. It also fails if neverObserved has cells that are not needed.
+func (r *rowRules) requireComplete(shown fieldObservations, known bool) {
 	r.Helper()
-	never := cells{}
-	for _, n := range rowNever {
+	never := fieldObservations{}
+	for _, n := range neverObserved {
 		for _, way := range n.ways {
 			for _, field := range n.fields {
-				c := cell{way, field, n.seen}
+				c := fieldObservation{way, field, n.seen}
 				never[c] = true
-				assert.True(r, r.allowed[c] && !shown[c], "rowNever needs no %v (%s)", c, n.why)
+				assert.True(r, r.allowedObservations[c] && !shown[c], "neverObserved needs no %v (%s)", c, n.why)
 			}
 		}
 	}
-	elsewhere := []string{byStep, byCommit, byStepAnd, byCommitAnd} // the other walk shows these
+	elsewhere := []string{wayPlainStep, wayPlainCommit, wayStepAndMore, wayCommitAndMore} // the other scenario shows these
 	if known {
-		elsewhere = []string{byRecord, byEnd}
+		elsewhere = []string{wayRecord, wayRecordEnd}
 	}
 	missing := map[string][]string{}
-	for c := range r.allowed {
+	for c := range r.allowedObservations {
 		if !shown[c] && !never[c] && !slices.Contains(elsewhere, c.way) {
 			what := c.way + ": it never " + c.seen + ": "
 			missing[what] = append(missing[what], c.field)
@@ -362,7 +362,7 @@ func (r *rowRules) requireComplete(shown cells, known bool) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(missing)) {
 		assert.Fail(r, what+strings.Join(slices.Sorted(slices.Values(missing[what])), ", "),
-			"let a step of the walk in row.go do it, or say in rowNever why none can")
+			"let a step of the scenario in row.go do it, or say in neverObserved why none can")
 	}
 }
 
@@ -381,7 +381,7 @@ func (r *rowRules) fill(v reflect.Value, name string, n *int) {
 	*n++
 	switch at := v.Addr().Interface().(type) {
 	case *time.Time:
-		*at = r.at.Add(-r.units(float64(*n)))
+		*at = r.appliedAt.Add(-r.units(float64(*n)))
 		return
 	case *time.Duration:
 		*at = r.units(float64(*n))

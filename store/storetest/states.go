@@ -12,16 +12,16 @@ import (
 // standing is a state of a batch with everything that matters for the rules, and the steps that
 // lead to it from Queued.
 type standing struct {
-	name  string
-	reach func(f *fixture, is []batch.ID)
-	needs store.Abilities // the abilities without which no batch gets into the standing
+	name        string
+	makeBatches func(f *fixture, is []batch.ID)
+	needs       store.Abilities // the abilities without which no batch gets into the standing
 }
 
 // standings returns all standings that differ for the rules. The last step of each is more than a
 // passing of time, unless the standing depends on time.
 func standings() []standing {
 	var (
-		submitting = func(f *fixture, is []batch.ID) { f.take(is...) }
+		submitting = func(f *fixture, is []batch.ID) { f.claimExactly(is...) }
 		doubt      = func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			f.recordEach(f.submitterOutcome, store.Doubtful, is...)
@@ -54,68 +54,68 @@ func standings() []standing {
 		}
 	)
 	return []standing{
-		{name: "queued", reach: func(*fixture, []batch.ID) {}},
-		{name: "submitting", reach: submitting},
-		{name: "submitting and expired", reach: func(f *fixture, is []batch.ID) {
+		{name: "queued", makeBatches: func(*fixture, []batch.ID) {}},
+		{name: "submitting", makeBatches: submitting},
+		{name: "submitting and expired", makeBatches: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			f.passUnits(2)
 		}},
-		{name: "in doubt", reach: doubt},
-		{name: "needing a decision", reach: func(f *fixture, is []batch.ID) {
+		{name: "in doubt", makeBatches: doubt},
+		{name: "needing a decision", makeBatches: func(f *fixture, is []batch.ID) {
 			doubt(f, is)
 			f.recordEach(f.monitorOutcome, store.Undecidable, is...)
 		}},
-		{name: "pending", reach: pending},
-		{name: "valid", reach: func(f *fixture, is []batch.ID) {
+		{name: "pending", makeBatches: pending},
+		{name: "valid", makeBatches: func(f *fixture, is []batch.ID) {
 			pending(f, is)
 			f.recordEach(f.monitorOutcome, store.IsValid, is...)
 		}},
-		{name: "delayed", reach: func(f *fixture, is []batch.ID) {
+		{name: "delayed", makeBatches: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			f.recordEach(f.submitterOutcome, store.Failed, is...)
 		}},
-		{name: "unknown", reach: unknown},
-		{name: "submitting again, an earlier attempt in doubt", reach: again},
-		{name: "pending, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
+		{name: "unknown", makeBatches: unknown},
+		{name: "submitting again, an earlier attempt in doubt", makeBatches: again},
+		{name: "pending, an earlier attempt in doubt", makeBatches: func(f *fixture, is []batch.ID) {
 			again(f, is)
 			f.recordEach(f.submitterOutcome, store.Accepted, is...)
 		}},
-		{name: "delayed, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
+		{name: "delayed, an earlier attempt in doubt", makeBatches: func(f *fixture, is []batch.ID) {
 			again(f, is)
 			f.recordEach(f.submitterOutcome, store.Failed, is...)
 		}},
-		{name: "refused, an earlier attempt in doubt", reach: func(f *fixture, is []batch.ID) {
+		{name: "refused, an earlier attempt in doubt", makeBatches: func(f *fixture, is []batch.ID) {
 			again(f, is)
 			f.recordEach(f.submitterOutcome, store.Refused, is...)
 		}},
-		{name: "invalid, not settled", reach: unsettled},
-		{name: "invalid, about to settle", reach: func(f *fixture, is []batch.ID) {
+		{name: "invalid, not settled", makeBatches: unsettled},
+		{name: "invalid, about to settle", makeBatches: func(f *fixture, is []batch.ID) {
 			unsettled(f, is)
 			f.passUnits(6)
 		}},
-		{name: "invalid", reach: func(f *fixture, is []batch.ID) {
+		{name: "invalid", makeBatches: func(f *fixture, is []batch.ID) {
 			unsettled(f, is)
 			f.passUnits(6)
 			f.recordEach(f.monitorOutcome, store.Settled, is...)
 		}},
-		{name: "committed", reach: func(f *fixture, is []batch.ID) {
+		{name: "committed", makeBatches: func(f *fixture, is []batch.ID) {
 			pending(f, is)
 			f.recordEach(f.monitorOutcome, store.IsCommitted, is...)
 		}},
-		{name: "rejected", reach: rejected},
-		{name: "cancelled", reach: func(f *fixture, is []batch.ID) {
+		{name: "rejected", makeBatches: rejected},
+		{name: "cancelled", makeBatches: func(f *fixture, is []batch.ID) {
 			for _, id := range is {
 				require.NoError(f, f.cancel(id, "not wanted"))
 			}
 		}, needs: store.CanOperate},
-		{name: "requeued", reach: requeued, needs: store.CanOperate},
-		{name: "quarantined", reach: func(f *fixture, is []batch.ID) {
+		{name: "requeued", makeBatches: requeued, needs: store.CanOperate},
+		{name: "quarantined", makeBatches: func(f *fixture, is []batch.ID) {
 			submitting(f, is)
 			for _, id := range is {
 				f.refuseClaimed(id, batch.PolicyQuarantine)
 			}
 		}, needs: store.CanControl},
-		{name: "requeued and submitting", reach: func(f *fixture, is []batch.ID) {
+		{name: "requeued and submitting", makeBatches: func(f *fixture, is []batch.ID) {
 			requeued(f, is)
 			submitting(f, is)
 		}, needs: store.CanOperate},
@@ -132,7 +132,7 @@ func (f *fixture) refuseClaimed(id batch.ID, policy batch.Policy) store.Applied 
 
 // standings returns the standings that batches of the store can reach.
 func (f *fixture) standings() []standing {
-	return slices.DeleteFunc(standings(), func(s standing) bool { return !f.has(s.needs) })
+	return slices.DeleteFunc(standings(), func(s standing) bool { return !f.hasAbilities(s.needs) })
 }
 
 // makeOneOfEach makes one batch in every standing that batches of the store can reach. Each is in
@@ -143,7 +143,7 @@ func (f *fixture) makeOneOfEach() map[string]batch.ID {
 	for _, s := range f.standings() {
 		id := batch.ID("id of " + s.name)
 		f.add(newBatch(batch.ServiceID(s.name), id))
-		s.reach(f, []batch.ID{id})
+		s.makeBatches(f, []batch.ID{id})
 		named[s.name] = id
 	}
 	return named

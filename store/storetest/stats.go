@@ -21,8 +21,8 @@ func statsTests() []test {
 	}
 }
 
-// counted calls CountOpen, and compares the result with the model.
-func (f *fixture) counted() store.Totals {
+// countOpen calls CountOpen, and compares the result with the model.
+func (f *fixture) countOpen() store.Totals {
 	f.Helper()
 	f.tick()
 	now := f.now()
@@ -88,16 +88,16 @@ func (f *fixture) counted() store.Totals {
 }
 
 func testStatsStandings(f *fixture) {
-	f.counted()
+	f.countOpen()
 	named := f.makeOneOfEach()
 	f.add(newBatches("s", "b", 9)...)
 	f.passUnits(1) // the claims of makeOneOfEach expire in the middle of a unit
-	got := f.counted()
+	got := f.countOpen()
 	assert.Positive(f, got.InDoubt)
 	assert.Positive(f, got.Undecided)
 	assert.Less(f, got.Lanes, len(named)+1)
 	f.passUnits(2)
-	assert.Greater(f, f.counted().InDoubt, got.InDoubt, "a claim that has ended leaves a doubt")
+	assert.Greater(f, f.countOpen().InDoubt, got.InDoubt, "a claim that has ended leaves a doubt")
 	for _, s := range got.Sizes {
 		assert.NotEmpty(f, s.Name)
 		assert.GreaterOrEqual(f, s.Bytes, int64(0))
@@ -107,17 +107,17 @@ func testStatsStandings(f *fixture) {
 
 func testStatsFinal(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
-	assert.Equal(f, map[batch.State]int{batch.Queued: 3}, f.counted().Open)
-	f.take("a")
-	assert.Equal(f, map[batch.State]int{batch.Queued: 2, batch.Submitting: 1}, f.counted().Open)
+	assert.Equal(f, map[batch.State]int{batch.Queued: 3}, f.countOpen().Open)
+	f.claimExactly("a")
+	assert.Equal(f, map[batch.State]int{batch.Queued: 2, batch.Submitting: 1}, f.countOpen().Open)
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "a")
 	f.makeRefused("c")
-	got := f.counted()
+	got := f.countOpen()
 	assert.Equal(f, map[batch.State]int{batch.Queued: 1}, got.Open)
 	assert.Equal(f, 1, got.Lanes)
 	f.makeRefused("b")
-	got = f.counted()
+	got = f.countOpen()
 	assert.Zero(f, got.Lanes)
 	assert.True(f, got.Oldest.IsZero())
 }
@@ -127,19 +127,19 @@ func testStatsOldest(f *fixture) {
 		f.add(newBatches(batch.ServiceID(fmt.Sprintf("lane %02d", 50-i)), fmt.Sprint(i, "/"), i%3+1)...)
 		f.tick()
 	}
-	got := f.counted()
+	got := f.countOpen()
 	assert.Len(f, got.OldestLanes, store.OldestLanes)
 	assert.Equal(f, batch.ServiceID("lane 50"), got.OldestLanes[0].Service)
 	// An attempted batch keeps its place, whichever table it is in.
-	f.take("0/00001")
-	f.take("1/00002")
+	f.claimExactly("0/00001")
+	f.claimExactly("1/00002")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "1/00002")
 	f.add(newBatch("lane 50", "new"))
-	got = f.counted()
+	got = f.countOpen()
 	assert.Equal(f, store.LaneAge{Service: "lane 50", Oldest: f.batches["0/00001"].created, Open: 2}, got.OldestLanes[0])
 	f.recordEach(f.submitterOutcome, store.Accepted, "0/00001")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "0/00001")
-	assert.Equal(f, batch.ServiceID("lane 49"), f.counted().OldestLanes[0].Service)
+	assert.Equal(f, batch.ServiceID("lane 49"), f.countOpen().OldestLanes[0].Service)
 }
 
 func testStatsControls(f *fixture) {
@@ -147,24 +147,24 @@ func testStatsControls(f *fixture) {
 	f.pause(batch.Only("s"))
 	f.pause(batch.Only("none"))
 	f.setPolicy("t", batch.PolicyQuarantine) // this policy holds nothing
-	got := f.counted()
+	got := f.countOpen()
 	assert.Equal(f, 2, got.Paused)
 	assert.False(f, got.AllPaused)
 	f.pause(batch.Everything())
 	f.resume(batch.Only("none"))
-	got = f.counted()
+	got = f.countOpen()
 	assert.Equal(f, 1, got.Paused)
 	assert.True(f, got.AllPaused)
 	f.resume(batch.Everything())
 	f.resume(batch.Only("s"))
-	f.take("a")
+	f.claimExactly("a")
 	f.refuseClaimed("a", batch.PolicyHalt)
-	f.take("b")
+	f.claimExactly("b")
 	f.refuseClaimed("b", batch.PolicyHalt) // the lane has another policy of its own
-	got = f.counted()
+	got = f.countOpen()
 	assert.Equal(f, 1, got.Halted)
 	assert.Equal(f, 1, got.Quarantined)
 	assert.Zero(f, got.Paused)
 	f.release("s")
-	assert.Zero(f, f.counted().Halted)
+	assert.Zero(f, f.countOpen().Halted)
 }

@@ -67,11 +67,11 @@ func (h Harness) canShowLate() bool { return !h.NoTx && !h.OneWriter }
 // Run runs the suite. It calls open once for each test.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
-	s := &suite{open: open}
+	s := &suite{newHarness: open}
 	if !t.Run("harness", func(t *testing.T) { s.openHarness(t) }) {
 		return
 	}
-	if s.declared.Store == nil { // -run has left out the test that sets it
+	if s.declaredHarness.Store == nil { // -run has left out the test that sets it
 		s.noteDeclarations(t)
 	}
 	for _, group := range []struct {
@@ -120,7 +120,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"context", contextTests(), 0},
 	} {
 		t.Run(group.name, func(t *testing.T) {
-			if s.declared.NoClock {
+			if s.declaredHarness.NoClock {
 				t.Parallel()
 			}
 			if lacks := group.needs &^ s.abilities; lacks != 0 {
@@ -131,16 +131,16 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 					t.Logf("%q is not run, absent: %s", test.name, lacks)
 					continue
 				}
-				if test.not != nil && test.not(s.declared) {
+				if test.isInapplicable != nil && test.isInapplicable(s.declaredHarness) {
 					t.Logf("%q does not apply, as the harness declares", test.name)
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) {
-					if s.declared.NoClock {
+					if s.declaredHarness.NoClock {
 						t.Parallel()
 					}
 					promise := group.name + ": " + test.name
-					if s.declared.Bubble {
+					if s.declaredHarness.Bubble {
 						synctest.Test(t, func(t *testing.T) { test.run(s.start(t, promise)) })
 						return
 					}
@@ -155,31 +155,32 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 type test struct {
 	name string
 	run  func(f *fixture)
-	// not reports whether, by the harness's declarations, the promise does not apply to the store.
-	not func(Harness) bool
+	// isInapplicable reports whether, by the harness's declarations, the promise does not apply to
+	// the store.
+	isInapplicable func(Harness) bool
 	// needs are the abilities that the test needs, in addition to those of its group.
 	needs store.Abilities
 }
 
 type suite struct {
-	open      func(t *testing.T) Harness
-	declared  Harness
-	abilities store.Abilities
+	newHarness      func(t *testing.T) Harness
+	declaredHarness Harness
+	abilities       store.Abilities
 }
 
 // noteDeclarations keeps what the harness declares.
 func (s *suite) noteDeclarations(t *testing.T) {
-	h := s.open(t)
+	h := s.newHarness(t)
 	require.NotNil(t, h.Store, "Harness.Store")
-	s.declared, s.abilities = h, h.Store.Abilities()
+	s.declaredHarness, s.abilities = h, h.Store.Abilities()
 }
 
 // openHarness keeps the declarations, and checks that every difference from other stores is
 // declared.
 func (s *suite) openHarness(t *testing.T) {
 	s.noteDeclarations(t)
-	h := s.declared
-	require.Empty(t, undeclared(h.Store), "what the store declares, and what it has")
+	h := s.declaredHarness
+	require.Empty(t, undeclaredDifferences(h.Store), "what the store declares, and what it has")
 	for _, l := range s.abilities.Losses() {
 		t.Logf("absent: %s (without it: %s)", l.Ability, l.Text)
 	}
@@ -190,15 +191,15 @@ func (s *suite) openHarness(t *testing.T) {
 }
 
 func (s *suite) start(t *testing.T, promise string) *fixture {
-	h := s.open(t)
+	h := s.newHarness(t)
 	f := &fixture{
-		T: t, openAnother: s.open, promise: promise, harness: h, store: h.Store, abilities: s.abilities, ctx: t.Context(), unit: time.Hour,
+		T: t, openAnother: s.newHarness, promise: promise, harness: h, store: h.Store, abilities: s.abilities, ctx: t.Context(), timeUnit: time.Hour,
 		batches: map[batch.ID]*modelBatch{}, tombstones: map[batch.ID]*modelTombstone{},
 		controls: map[batch.Scope]batch.Control{}, laneActs: map[batch.Scope][]batch.Act{},
 		versions: map[batch.Scope][]seenVersion{},
 	}
 	if h.StepClock == nil {
-		f.unit = time.Second // long enough for a busy machine to be on time
+		f.timeUnit = time.Second // long enough for a busy machine to be on time
 	}
 	return f
 }

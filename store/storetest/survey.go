@@ -56,14 +56,14 @@ func (f *fixture) survey(q store.SurveyQuery) store.Survey {
 			want = append(want, s)
 		}
 	}
-	f.sameControlAs(f.control(batch.Everything()), got.Everything)
+	f.requireSameControlAs(f.control(batch.Everything()), got.Everything)
 	var lanes []batch.ServiceID
 	for _, l := range got.Lanes {
 		lanes = append(lanes, l.Service)
 		require.Equal(f, min(waiting[l.Service], bounded.Cap), l.Waiting)
-		f.sameLane(f.window(l.Service, bounded.Window), l.Rows)
+		f.requireSameLane(f.window(l.Service, bounded.Window), l.Rows)
 		require.Equal(f, batch.Only(l.Service), l.Control.Scope)
-		f.sameControlAs(f.control(l.Control.Scope), l.Control)
+		f.requireSameControlAs(f.control(l.Control.Scope), l.Control)
 	}
 	require.Equal(f, want, lanes)
 	return got
@@ -76,7 +76,7 @@ func testSurveyLanes(f *fixture) {
 	bs[4].Footprint = batch.Footprint{Reads: []string{"00"}, Writes: []string{"11"}}
 	f.add(bs...)
 	f.makeCommitted(newBatch("final", "d"))
-	f.take("b00009", "b00007", "b00005", "b00003")
+	f.claimExactly("b00009", "b00007", "b00005", "b00003")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b00009", "b00003")
 	f.recordEach(f.submitterOutcome, store.Failed, "b00005")
 	for _, window := range []int{1, 2, 5, 9} {
@@ -93,7 +93,7 @@ func testSurveyPages(f *fixture) {
 		want = append(want, s)
 	}
 	slices.Sort(want)
-	f.take("2/00001")
+	f.claimExactly("2/00001")
 	for limit := 1; limit < 11; limit += 3 {
 		var got []batch.ServiceID
 		for q := (store.SurveyQuery{Start: true, Limit: limit}); ; q.Start = false {
@@ -120,7 +120,7 @@ func testSurveyNamed(f *fixture) {
 
 func testSurveyControls(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("t", "c"))
-	f.take("a")
+	f.claimExactly("a")
 	f.refuseClaimed("a", batch.PolicyHalt)
 	f.pause(batch.Everything())
 	f.pause(batch.Only("t"))
@@ -133,7 +133,7 @@ func testSurveyControls(f *fixture) {
 
 func testSurveyServed(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("t", "b"))
-	require.True(f, f.swap(
+	require.True(f, f.swapTexts(
 		store.Text{Kind: store.TextServed, Name: "t", Body: "one"}, store.Text{Kind: store.TextServed, Name: "other", Body: "two"},
 		store.Text{Kind: store.TextInstance, Name: "s", Body: "of another kind"}))
 	got := f.survey(store.SurveyQuery{Start: true})
@@ -168,7 +168,7 @@ func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
 	q.Brief = true
 	got := must(f.store.Survey(f.ctx, q))(f)
 	require.True(f, f.isNear(f.now(), got.At), "%s", got.At)
-	f.sameControlAs(f.control(batch.Everything()), got.Everything)
+	f.requireSameControlAs(f.control(batch.Everything()), got.Everything)
 	for _, l := range got.Lanes {
 		all := f.window(l.Service, 1_000_000)
 		tried := slices.IndexFunc(all, func(r store.LaneRow) bool { return !r.Row.Attempted() })
@@ -188,7 +188,7 @@ func (f *fixture) brief(q store.SurveyQuery) []store.LaneSurvey {
 			}
 		}
 		require.Equal(f, batch.Only(l.Service), l.Control.Scope)
-		f.sameControlAs(f.control(l.Control.Scope), l.Control)
+		f.requireSameControlAs(f.control(l.Control.Scope), l.Control)
 	}
 	return got.Lanes
 }
@@ -220,7 +220,7 @@ func testBriefSurvey(f *fixture) {
 	f.makeOneOfEach()
 	f.add(newBatches("lane", "b", 9)...)
 	f.makeCommitted(newBatch("final", "d"))
-	f.take("b00009", "b00007", "b00005", "b00003")
+	f.claimExactly("b00009", "b00007", "b00005", "b00003")
 	f.recordEach(f.submitterOutcome, store.Accepted, "b00009", "b00003")
 	f.recordEach(f.submitterOutcome, store.Failed, "b00005")
 	full := f.survey(store.SurveyQuery{Start: true})
@@ -243,7 +243,7 @@ func testSurveyBriefPages(f *fixture) {
 		want = append(want, s)
 	}
 	slices.Sort(want)
-	f.take("1/00001", "2/00001", "0/00001")
+	f.claimExactly("1/00001", "2/00001", "0/00001")
 	for limit := 1; limit < 11; limit += 3 {
 		var got []batch.ServiceID
 		for q := (store.SurveyQuery{Start: true, Limit: limit}); ; q.Start = false {
@@ -263,11 +263,11 @@ func testSurveyBriefPages(f *fixture) {
 
 func testSurveyNothing(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"))
-	f.take("a")
+	f.claimExactly("a")
 	before := f.get("a")
 	first := f.survey(store.SurveyQuery{Start: true})
 	first.Lanes[0].Rows[0].Row.State = batch.Committed // the result belongs to the caller
 	f.survey(store.SurveyQuery{Start: true})
 	assert.Equal(f, before, f.get("a"))
-	assert.Equal(f, []batch.ID{"b"}, laneIDs(f.view("s", 9))[1:], "it locks nothing and takes nothing")
+	assert.Equal(f, []batch.ID{"b"}, laneIDs(f.viewLane("s", 9))[1:], "it locks nothing and takes nothing")
 }

@@ -50,7 +50,7 @@ func testTextHostile(f *fixture) {
 	for name, text := range hostileTexts() {
 		id := batch.ID(name)
 		f.add(newBatch(batch.ServiceID(name), id)) // each batch has its own lane, since the model does not see these outcomes
-		f.take(id)
+		f.claimExactly(id)
 		f.recordEach(f.submitterOutcome, store.Accepted, id)
 		o := f.monitorOutcome(id, store.IsInvalid)
 		o.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: text}
@@ -74,7 +74,7 @@ func testTextHostile(f *fixture) {
 
 		undecided := batch.ID("undecided " + name)
 		f.add(newBatch(batch.ServiceID(undecided), undecided))
-		f.take(undecided)
+		f.claimExactly(undecided)
 		o = f.submitterOutcome(undecided, store.Doubtful)
 		o.Error = &batch.SubmissionError{Kind: batch.ErrorKind(text), Message: text}
 		must(f.store.Record(f.ctx, []store.Outcome{o}))(f)
@@ -93,7 +93,7 @@ func testTextReason(f *fixture) {
 		f.add(newBatch("s", batch.ID(name)), newBatch("t", batch.ID("t "+name)))
 		require.NoError(f, f.cancel(batch.ID(name), text))
 		f.requireClean(name, text, f.get(batch.ID(name)).Error.Message)
-		f.take(batch.ID("t " + name))
+		f.claimExactly(batch.ID("t " + name))
 		f.recordEach(f.submitterOutcome, store.Doubtful, batch.ID("t "+name))
 		require.NoError(f, f.decide(batch.ID("t "+name), batch.NotExecutedReject, text))
 		f.requireClean(name, text, f.get(batch.ID("t "+name)).Error.Message)
@@ -102,7 +102,7 @@ func testTextReason(f *fixture) {
 
 func testTextData(f *fixture) {
 	f.add(newBatch("s", "a"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	o := f.monitorOutcome("a", store.IsInvalid)
 	exact := bytes.Repeat([]byte{0, 255, '\'', '\\'}, 16<<10)
@@ -118,7 +118,7 @@ func testTextData(f *fixture) {
 func testTextAlone(f *fixture) {
 	f.add(newBatches("s", "b", 3)...)
 	is := []batch.ID{"b00003", "b00002", "b00001"}
-	f.take(is...)
+	f.claimExactly(is...)
 	var os []store.Outcome
 	for _, id := range is {
 		os = append(os, f.submitterOutcome(id, store.Failed))

@@ -25,7 +25,7 @@ func textsTests() []test {
 		{name: "the list", run: testTextsList},
 		{name: "what cannot be kept", run: testTextsBad},
 		{name: "a text survives what it was kept for", run: testTextsPruned, needs: store.CanPrune},
-		{name: "texts outlive the process", run: testTextsReopen, not: func(h Harness) bool { return h.Volatile }},
+		{name: "texts outlive the process", run: testTextsReopen, isInapplicable: func(h Harness) bool { return h.Volatile }},
 	}
 }
 
@@ -51,7 +51,7 @@ func (f *fixture) text(kind store.TextKind, name string) store.Text {
 	return f.texts(kind, name)[0]
 }
 
-func (f *fixture) swap(all ...store.Text) bool {
+func (f *fixture) swapTexts(all ...store.Text) bool {
 	f.Helper()
 	return must(f.store.SwapTexts(f.ctx, all...))(f)
 }
@@ -61,7 +61,7 @@ func testTextsChange(f *fixture) {
 	text := f.text("kind", "a")
 	assert.Zero(f, text.Version)
 	text.Body = "ä 'long' \"text\" \\u0000 " + strings.Repeat("ab", 50_000)
-	require.True(f, f.swap(text))
+	require.True(f, f.swapTexts(text))
 	first := f.text("kind", "a")
 	assert.Equal(f, int64(1), first.Version)
 	assert.Equal(f, text.Body, first.Body)
@@ -72,20 +72,20 @@ func testTextsChange(f *fixture) {
 
 	next := first
 	next.Body = "next"
-	require.True(f, f.swap(next))
+	require.True(f, f.swapTexts(next))
 	next = f.text("kind", "a")
 	assert.Equal(f, int64(2), next.Version)
 	assert.Equal(f, "next", next.Body)
 	assert.True(f, next.Begun.Equal(first.Begun))
 	assert.True(f, f.isNear(f.now(), next.Changed))
 	first.Body = "late"
-	assert.False(f, f.swap(first), "it has changed since")
+	assert.False(f, f.swapTexts(first), "it has changed since")
 	assert.Equal(f, next, f.text("kind", "a"))
-	assert.False(f, f.swap(store.Text{Kind: "kind", Name: "a", Body: "new"}), "it is kept already")
-	assert.False(f, f.swap(store.Text{Kind: "kind", Name: "b", Version: 1, Body: "b"}), "it was never kept")
+	assert.False(f, f.swapTexts(store.Text{Kind: "kind", Name: "a", Body: "new"}), "it is kept already")
+	assert.False(f, f.swapTexts(store.Text{Kind: "kind", Name: "b", Version: 1, Body: "b"}), "it was never kept")
 
 	for _, name := range []string{"", "Ü", "A"} {
-		require.True(f, f.swap(store.Text{Kind: "kind", Name: name, Body: "of " + name}))
+		require.True(f, f.swapTexts(store.Text{Kind: "kind", Name: name, Body: "of " + name}))
 	}
 	all := f.texts("kind", "Ü", "", "none", "a", "", "A")
 	for i, want := range []string{"of Ü", "of ", "", "next", "of ", "of A"} {
@@ -93,37 +93,37 @@ func testTextsChange(f *fixture) {
 	}
 
 	first.Body = ""
-	assert.False(f, f.swap(first), "it has changed since")
+	assert.False(f, f.swapTexts(first), "it has changed since")
 	gone := next
 	gone.Body = ""
-	require.True(f, f.swap(gone))
-	assert.False(f, f.swap(gone), "it is gone already")
+	require.True(f, f.swapTexts(gone))
+	assert.False(f, f.swapTexts(gone), "it is gone already")
 	assert.Zero(f, f.text("kind", "a").Version)
-	require.True(f, f.swap(store.Text{Kind: "kind", Name: "a", Body: "again"}))
+	require.True(f, f.swapTexts(store.Text{Kind: "kind", Name: "a", Body: "again"}))
 	assert.Equal(f, int64(1), f.text("kind", "a").Version)
 }
 
 func testTextsAll(f *fixture) {
 	a, b, c := store.Text{Kind: "kind", Name: "a", Body: "a"}, store.Text{Kind: "other", Name: "b", Body: "b"}, store.Text{Kind: "kind", Name: "c", Body: "c"}
-	require.True(f, f.swap())
-	require.True(f, f.swap(c, a))
-	require.False(f, f.swap(b, a), "a is kept already")
+	require.True(f, f.swapTexts())
+	require.True(f, f.swapTexts(c, a))
+	require.False(f, f.swapTexts(b, a), "a is kept already")
 	assert.Zero(f, f.text("other", "b").Version)
 	a.Version, a.Body = 1, "next"
 	c.Version, c.Body = 2, ""
-	require.False(f, f.swap(a, b, c), "c has another version")
+	require.False(f, f.swapTexts(a, b, c), "c has another version")
 	assert.Equal(f, "a", f.text("kind", "a").Body)
 	assert.Equal(f, "c", f.text("kind", "c").Body)
 	assert.Zero(f, f.text("other", "b").Version)
 	c.Version = 1
-	require.True(f, f.swap(c, b, a))
+	require.True(f, f.swapTexts(c, b, a))
 	assert.Equal(f, "next", f.text("kind", "a").Body)
 	assert.Equal(f, "b", f.text("other", "b").Body)
 	assert.Zero(f, f.text("kind", "c").Version)
 }
 
 func testTextsRace(f *fixture) {
-	require.True(f, f.swap(store.Text{Kind: "kind", Name: "a", Body: "first"}, store.Text{Kind: "kind", Name: "b", Body: "first"}))
+	require.True(f, f.swapTexts(store.Text{Kind: "kind", Name: "a", Body: "first"}, store.Text{Kind: "kind", Name: "b", Body: "first"}))
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -180,7 +180,7 @@ func testTextsMany(f *fixture) {
 		names = append(names, fmt.Sprint("name ", i))
 		all = append(all, store.Text{Kind: "kind", Name: names[i], Body: fmt.Sprint("body ", i)})
 	}
-	require.True(f, f.swap(all...))
+	require.True(f, f.swapTexts(all...))
 	slices.Reverse(names)
 	for i, t := range f.texts("kind", names...) {
 		require.Equal(f, all[len(all)-1-i].Body, t.Body)
@@ -189,10 +189,10 @@ func testTextsMany(f *fixture) {
 
 func testTextsList(f *fixture) {
 	for _, name := range []string{"b", "a", "d", "c"} {
-		require.True(f, f.swap(store.Text{Kind: "kind", Name: name, Body: "of " + name}))
+		require.True(f, f.swapTexts(store.Text{Kind: "kind", Name: name, Body: "of " + name}))
 		f.passUnits(1)
 	}
-	require.True(f, f.swap(store.Text{Kind: "other", Name: "x", Body: "x"}))
+	require.True(f, f.swapTexts(store.Text{Kind: "other", Name: "x", Body: "x"}))
 	list := func(unchanged time.Duration, limit int) (names []string) {
 		f.Helper()
 		found, now, err := f.store.ListTexts(f.ctx, store.TextsQuery{Kind: "kind", Unchanged: unchanged, Limit: limit})
@@ -210,7 +210,7 @@ func testTextsList(f *fixture) {
 	assert.Empty(f, list(0, -1))
 	b := f.text("kind", "b")
 	b.Body = "changed"
-	require.True(f, f.swap(b))
+	require.True(f, f.swapTexts(b))
 	assert.Equal(f, []string{"b", "c", "d", "a"}, list(0, 100))
 	assert.Equal(f, []string{"d", "a"}, list(f.units(1.5), 100))
 	assert.Equal(f, []string{"d"}, list(f.units(1.5), 1))
@@ -244,20 +244,20 @@ func testTextsBad(f *fixture) {
 }
 
 func testTextsPruned(f *fixture) {
-	require.True(f, f.swap(store.Text{Kind: store.TextServed, Name: "s", Body: "one"}))
+	require.True(f, f.swapTexts(store.Text{Kind: store.TextServed, Name: "s", Body: "one"}))
 	f.makeCommitted(newBatch("s", "a"))
 	require.Equal(f, 1, f.prune(0, false))
 	assert.Equal(f, "one", f.text(store.TextServed, "s").Body)
 }
 
 func testTextsReopen(f *fixture) {
-	require.True(f, f.swap(store.Text{Kind: "kind", Name: "a", Body: "first"}))
+	require.True(f, f.swapTexts(store.Text{Kind: "kind", Name: "a", Body: "first"}))
 	first := f.text("kind", "a")
 	first.Body = "second"
-	require.True(f, f.swap(first))
+	require.True(f, f.swapTexts(first))
 	want := f.text("kind", "a")
 	f.reopen()
 	assert.Equal(f, want, f.text("kind", "a"))
-	assert.False(f, f.swap(first))
-	require.True(f, f.swap(want))
+	assert.False(f, f.swapTexts(first))
+	require.True(f, f.swapTexts(want))
 }

@@ -14,8 +14,8 @@ type modelTombstone struct {
 	record batch.Record
 }
 
-// tombOf returns the model's tombstone that has the batch's DataChangeID, or nil.
-func (f *fixture) tombOf(b batch.Batch) *modelTombstone {
+// tombstoneOf returns the model's tombstone that has the batch's DataChangeID, or nil.
+func (f *fixture) tombstoneOf(b batch.Batch) *modelTombstone {
 	for _, t := range f.tombstones {
 		if b.DataChangeID != "" && t.batch.DataChangeID == b.DataChangeID && t.batch.Service == b.Service {
 			return t
@@ -39,7 +39,7 @@ func (f *fixture) addFindsEnded(bs ...batch.Batch) bool {
 		}
 		t := f.tombstones[b.ID]
 		if t == nil {
-			t = f.tombOf(b)
+			t = f.tombstoneOf(b)
 		}
 		if t == nil {
 			ids[b.ID], changes[key] = true, true
@@ -50,8 +50,8 @@ func (f *fixture) addFindsEnded(bs ...batch.Batch) bool {
 	return false
 }
 
-// sameAsTombstone compares a record with the model's tombstone.
-func (f *fixture) sameAsTombstone(got batch.Record) {
+// requireSameAsTombstone compares a record with the model's tombstone.
+func (f *fixture) requireSameAsTombstone(got batch.Record) {
 	f.Helper()
 	t := f.tombstones[got.ID]
 	require.NotNil(f, t, "%s has a tombstone", got.Key)
@@ -63,12 +63,12 @@ func (f *fixture) sameAsTombstone(got batch.Record) {
 func (f *fixture) requireAddRefused(bs ...batch.Batch) batch.Record {
 	f.Helper()
 	err := f.store.Add(f.ctx, bs...)
-	var ended *batch.EndedError
-	require.ErrorAs(f, err, &ended)
+	var endedErr *batch.EndedError
+	require.ErrorAs(f, err, &endedErr)
 	require.ErrorIs(f, err, batch.ErrEnded)
 	require.NotErrorIs(f, err, batch.ErrConflict, "the bytes are the same")
-	f.sameAsTombstone(ended.Record)
-	return ended.Record
+	f.requireSameAsTombstone(endedErr.Record)
+	return endedErr.Record
 }
 
 func tombstoneTests() []test {
@@ -85,7 +85,7 @@ func tombstoneTests() []test {
 func (f *fixture) buryEach() map[batch.ID]batch.State {
 	f.Helper()
 	f.add(newBatch("s", "refused"), newBatch("s", "cancelled"), newBatch("s", "committed"), newBatch("s", "invalid"))
-	f.take("refused", "committed", "invalid")
+	f.claimExactly("refused", "committed", "invalid")
 	f.recordEach(f.submitterOutcome, store.Refused, "refused")
 	f.recordEach(f.submitterOutcome, store.Accepted, "committed", "invalid")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "committed")
@@ -93,7 +93,7 @@ func (f *fixture) buryEach() map[batch.ID]batch.State {
 	o.Settle = 0
 	f.record(o)
 	ends := map[batch.ID]batch.State{"refused": batch.Rejected, "committed": batch.Committed, "invalid": batch.Invalid}
-	if f.has(store.CanOperate) {
+	if f.hasAbilities(store.CanOperate) {
 		require.NoError(f, f.cancel("cancelled", "not now"))
 		ends["cancelled"] = batch.Rejected
 	}
@@ -107,7 +107,7 @@ func testTombCommitted(f *fixture) {
 	b := newBatch("s", "committed")
 	f.add(b, newBatch("s", "new"), b)
 	r := must(f.store.Get(f.ctx, b.Key()))(f)
-	f.sameAsTombstone(r)
+	f.requireSameAsTombstone(r)
 	assert.Equal(f, batch.Committed, r.State)
 	assert.True(f, r.Final())
 	assert.False(f, r.PrunedAt.IsZero())
@@ -115,7 +115,7 @@ func testTombCommitted(f *fixture) {
 	final, missing := f.finals(b.Key(), newBatch("t", "committed").Key())
 	assert.Equal(f, []batch.ID{"committed"}, final)
 	assert.Equal(f, []batch.Key{newBatch("t", "committed").Key()}, missing)
-	assert.Equal(f, []batch.ID{"new"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"new"}, laneIDs(f.viewLane("s", 9)))
 }
 
 func testTombEnded(f *fixture) {
@@ -130,10 +130,10 @@ func testTombEnded(f *fixture) {
 		assert.Equal(f, state, r.State)
 		got, err := f.store.Get(f.ctx, b.Key())
 		require.NoError(f, err)
-		f.sameAsTombstone(got)
+		f.requireSameAsTombstone(got)
 		f.finals(b.Key())
-		if f.has(store.CanOperate) {
-			_, err = f.store.Requeue(f.ctx, got, store.Requeue{}, actorWith("once more"))
+		if f.hasAbilities(store.CanOperate) {
+			_, err = f.store.Requeue(f.ctx, got, store.Requeue{}, byWithReason("once more"))
 			require.ErrorIs(f, err, batch.ErrNotFound, "nobody acts on what is removed")
 		}
 		other := b
@@ -141,16 +141,16 @@ func testTombEnded(f *fixture) {
 		require.ErrorIs(f, f.store.Add(f.ctx, other), batch.ErrConflict)
 		require.ErrorIs(f, f.store.Add(f.ctx, newBatch("t", id)), batch.ErrConflict)
 	}
-	if _, err := f.store.Get(f.ctx, newBatch("s", "cancelled").Key()); f.has(store.CanOperate) {
+	if _, err := f.store.Get(f.ctx, newBatch("s", "cancelled").Key()); f.hasAbilities(store.CanOperate) {
 		require.NoError(f, err)
 		assert.Equal(f, batch.KindCancelled, f.tombstones["cancelled"].record.Error.Kind)
 	}
-	assert.NotContains(f, laneIDs(f.view("s", 9)), batch.ID("new"))
+	assert.NotContains(f, laneIDs(f.viewLane("s", 9)), batch.ID("new"))
 }
 
 func testFindRemoved(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "paid", "p"), newKeyedBatch("s", "b", "refused", "q"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "a")
 	f.recordEach(f.submitterOutcome, store.Refused, "b")
@@ -160,20 +160,20 @@ func testFindRemoved(f *fixture) {
 		for _, q := range []store.FindQuery{
 			{ID: id}, {ID: id, Begins: true}, {DataChangeID: change}, {DataChangeID: change[:3], Begins: true}, {Service: servicePtr("s"), DataChangeID: change},
 		} {
-			assert.Equal(f, []batch.ID{id}, f.found(q), "%+v", q)
+			assert.Equal(f, []batch.ID{id}, f.findIDs(q), "%+v", q)
 		}
 		for _, q := range []store.FindQuery{{ID: id + "2"}, {Service: servicePtr("t"), DataChangeID: change}, {DataChangeID: string(id)}} {
-			assert.Empty(f, f.found(q), "%+v", q)
+			assert.Empty(f, f.findIDs(q), "%+v", q)
 		}
 	}
 	f.add(newKeyedBatch("s", "ax", "", "r"))
-	assert.Equal(f, []batch.ID{"ax"}, f.found(store.FindQuery{ID: "ax"}))
-	assert.Equal(f, []batch.ID{"a", "ax"}, f.found(store.FindQuery{ID: "a", Begins: true}))
+	assert.Equal(f, []batch.ID{"ax"}, f.findIDs(store.FindQuery{ID: "ax"}))
+	assert.Equal(f, []batch.ID{"a", "ax"}, f.findIDs(store.FindQuery{ID: "a", Begins: true}))
 }
 
 func testTombChange(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "paid", "p"), newKeyedBatch("s", "b", "refused", "q"))
-	f.take("a", "b")
+	f.claimExactly("a", "b")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "a")
 	f.recordEach(f.submitterOutcome, store.Refused, "b")
@@ -182,15 +182,15 @@ func testTombChange(f *fixture) {
 	f.add(newKeyedBatch("s", "a2", "paid", "p"), newKeyedBatch("s", "new", "", "r"), newKeyedBatch("s", "a3", "paid", "p"))
 	f.requireAbsent(newKeyedBatch("s", "a2", "paid", "p"), newKeyedBatch("s", "a3", "paid", "p"))
 	assert.Equal(f, batch.ID("b"), f.requireAddRefused(newKeyedBatch("s", "b2", "refused", "q"), newKeyedBatch("s", "newer", "", "r")).ID)
-	f.changeConflict(newKeyedBatch("s", "a4", "paid", "other"))
-	f.changeConflict(newKeyedBatch("s", "b4", "refused", "other"))
+	f.requireChangeConflict(newKeyedBatch("s", "a4", "paid", "other"))
+	f.requireChangeConflict(newKeyedBatch("s", "b4", "refused", "other"))
 	f.add(newKeyedBatch("t", "a5", "paid", "other"), newKeyedBatch("s", "a6", "PAID", "other"))
 	assert.ElementsMatch(f, []batch.ID{"new", "a5", "a6"}, f.storedIDs())
 }
 
 func testTombStored(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "", "p"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Refused, "a")
 	f.passUnits(1)
 	require.Equal(f, 1, f.prune(0, true))
@@ -203,7 +203,7 @@ func testTombStored(f *fixture) {
 
 func testTombNone(f *fixture) {
 	f.add(newKeyedBatch("s", "a", "key", "p"))
-	f.take("a")
+	f.claimExactly("a")
 	f.recordEach(f.submitterOutcome, store.Refused, "a")
 	f.passUnits(1)
 	require.Equal(f, 1, f.prune(0, false))

@@ -14,11 +14,11 @@ import (
 func txTests() []test {
 	none := func(h Harness) bool { return h.NoTx }
 	return []test{
-		{name: "a committed one stores and a rolled back one does not", run: testTxEnds, not: none},
-		{name: "an error leaves nothing, and the transaction goes on", run: testTxError, not: none},
-		{name: "the store knows its own", run: testTxOwn, not: none},
+		{name: "a committed one stores and a rolled back one does not", run: testTxEnds, isInapplicable: none},
+		{name: "an error leaves nothing, and the transaction goes on", run: testTxError, isInapplicable: none},
+		{name: "the store knows its own", run: testTxOwn, isInapplicable: none},
 		{name: "a store knows no other's", run: testTxForeign},
-		{name: "an open one holds up other writers", run: testTxHoldsUp, not: func(h Harness) bool { return !h.OneWriter }},
+		{name: "an open one holds up other writers", run: testTxHoldsUp, isInapplicable: func(h Harness) bool { return !h.OneWriter }},
 	}
 }
 
@@ -47,7 +47,7 @@ func testTxEnds(f *fixture) {
 	_, rollback := f.addTx(newBatch("s", "c"))
 	require.NoError(f, rollback())
 	f.requireAbsent(newBatch("s", "c"))
-	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"a", "b"}, laneIDs(f.viewLane("s", 9)))
 	f.add(newBatch("s", "c"))
 }
 
@@ -70,7 +70,7 @@ func testTxError(f *fixture) {
 	require.NoError(f, commit())
 	f.addToModel(now, newBatch("s", "a"), newBatch("s", "b"))
 	f.requireAbsent(newBatch("s", "with it"))
-	assert.Equal(f, []batch.ID{"known", "a", "b"}, laneIDs(f.view("s", 9)))
+	assert.Equal(f, []batch.ID{"known", "a", "b"}, laneIDs(f.viewLane("s", 9)))
 }
 
 func testTxOwn(f *fixture) {
@@ -78,12 +78,12 @@ func testTxOwn(f *fixture) {
 	assert.True(f, f.store.Owns(tx), "Owns of the store says false to what the store's Tx made: Runner.AddTx would refuse it")
 }
 
-// foreign is a Tx that no store has made.
-type foreign struct{ store.Tx }
+// foreignTx is a Tx that no store has made.
+type foreignTx struct{ store.Tx }
 
 func testTxForeign(f *fixture) {
 	assert.False(f, f.store.Owns(nil), "Owns says true to nil")
-	assert.False(f, f.store.Owns(foreign{}), "Owns says true to a Tx of another kind")
+	assert.False(f, f.store.Owns(foreignTx{}), "Owns says true to a Tx of another kind")
 	if f.harness.NoTx {
 		return
 	}

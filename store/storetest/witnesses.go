@@ -45,11 +45,11 @@ func (f *fixture) witnesses(id batch.ID, limit int) []batch.ID {
 	return want
 }
 
-// witnessLane makes a lane in which each batch ends in a known way.
-func witnessLane(f *fixture, s batch.ServiceID) {
+// makeWitnessLane makes a lane in which each batch ends in a known way.
+func makeWitnessLane(f *fixture, s batch.ServiceID) {
 	p := batch.ID(s)
 	f.add(newBatch(s, p+"9"), newBatch(s, p+"8"), newBatch(s, p+"7"), newBatch(s, p+"6"), newBatch(s, p+"5"), newBatch(s, p+"4"))
-	f.take(p+"9", p+"8", p+"7", p+"6")
+	f.claimExactly(p+"9", p+"8", p+"7", p+"6")
 	f.recordEach(f.submitterOutcome, store.Refused, p+"7")
 	f.recordEach(f.submitterOutcome, store.Accepted, p+"9", p+"8", p+"6")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, p+"9", p+"6")
@@ -60,9 +60,9 @@ func witnessLane(f *fixture, s batch.ServiceID) {
 }
 
 func testWitnessDecided(f *fixture) {
-	witnessLane(f, "s")
-	witnessLane(f, "t")
-	f.take("s4")
+	makeWitnessLane(f, "s")
+	makeWitnessLane(f, "t")
+	f.claimExactly("s4")
 	assert.Equal(f, []batch.ID{"s6", "s8", "s9"}, f.witnesses("s4", 10), "a live claim is unresolved, too")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "s4")
 	assert.Equal(f, []batch.ID{"s6", "s8", "s9"}, f.witnesses("s4", 10))
@@ -77,41 +77,41 @@ func testWitnessDecided(f *fixture) {
 
 func testWitnessEarlier(f *fixture) {
 	f.add(newBatch("s", "a"), newBatch("s", "b"), newBatch("s", "c"))
-	f.take("a", "c")
+	f.claimExactly("a", "c")
 	f.recordEach(f.submitterOutcome, store.Accepted, "a", "c")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "a", "c")
 	f.passUnits(1)
-	f.take("b")
+	f.claimExactly("b")
 	assert.Equal(f, []batch.ID{"a"}, f.witnesses("b", 9))
 }
 
 func testWitnessSince(f *fixture) {
 	f.add(newBatch("s", "early"), newBatch("s", "open"), newBatch("s", "unsettled"), newBatch("s", "late"), newBatch("s", "b"))
-	f.take("early", "open", "unsettled", "late")
+	f.claimExactly("early", "open", "unsettled", "late")
 	f.recordEach(f.submitterOutcome, store.Accepted, "early", "open", "unsettled", "late")
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "early")
 	f.recordEach(f.monitorOutcome, store.IsInvalid, "unsettled")
 	f.passUnits(1)
-	f.take("b")
+	f.claimExactly("b")
 	f.passUnits(1)
 	f.recordEach(f.monitorOutcome, store.IsCommitted, "late")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "b")
 	f.passUnits(1)
 	assert.Equal(f, []batch.ID{"early"}, f.witnesses("b", 9))
 	f.recordEach(f.monitorOutcome, store.NoTrace, "b")
-	f.take("b")
+	f.claimExactly("b")
 	assert.Equal(f, []batch.ID{"early"}, f.witnesses("b", 9), "the first unresolved attempt counts, not the last")
 	f.recordEach(f.submitterOutcome, store.Doubtful, "b")
 	f.recordEach(f.monitorOutcome, store.NotCommitted, "b")
 	f.passUnits(1)
-	f.take("b")
+	f.claimExactly("b")
 	assert.Equal(f, []batch.ID{"late", "early"}, f.witnesses("b", 9), "a new doubt")
 }
 
 func testWitnessNoDoubt(f *fixture) {
-	witnessLane(f, "s")
+	makeWitnessLane(f, "s")
 	assert.Empty(f, f.witnesses("s5", 9), "never attempted")
-	f.take("s5")
+	f.claimExactly("s5")
 	f.recordEach(f.submitterOutcome, store.Failed, "s5")
 	assert.Empty(f, f.witnesses("s5", 9))
 	assert.Empty(f, f.witnesses("s9", 9), "final")
@@ -123,6 +123,6 @@ func testWitnessReach(f *fixture) {
 	bs := newBatches("s", "b", store.WitnessReach-1)
 	f.add(bs...)
 	f.add(newBatch("s", "last"))
-	f.take("last")
+	f.claimExactly("last")
 	assert.Equal(f, []batch.ID{"near"}, f.witnesses("last", 9))
 }

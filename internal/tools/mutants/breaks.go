@@ -44,8 +44,8 @@ var promises = []breakage{
 	},
 	{
 		name: "order: what becomes visible late takes the time at which it is seen", file: "store/memory/tx.go", test: test{"store/memory", "^(TestStore)$/^((harness|late)$)$", true},
-		old: "t.s.insertAt(e, e.created)",
-		new: "t.s.insert(e, t.s.now())",
+		old: "t.store.insertAt(e, e.created)",
+		new: "t.store.insert(e, t.store.now())",
 	},
 	{
 		name: "order: a run goes on behind the batch that failed", file: "internal/submit/submitter.go", test: test{".", "^(TestPipelinedStopsAtAFailure)$", true},

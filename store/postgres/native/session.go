@@ -11,8 +11,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/internal/conns"
 )
 
-// listenSession is one session on which several stores listen. It is open while at least one of them
-// listens.
+// listenSession is one session on which several stores listen. It is open while at least one of
+// them listens.
 type listenSession struct {
 	open     func(context.Context) (*pgx.Conn, error)
 	wireLock chan struct{} // has capacity one; whoever reads or changes wire has put its element
@@ -73,8 +73,8 @@ type connListener struct {
 	closed   chan struct{}
 }
 
-// listenerCapacity is how many notifications wait for a store that takes them slowly. If more come,
-// all stores on the connection wait.
+// listenerCapacity is how many notifications wait for a store that takes them slowly. If more
+// come, all stores on the connection wait.
 const listenerCapacity = 64
 
 // join returns a listener on the connection, or nil if the connection has ended.

@@ -22,8 +22,8 @@ const maxConns = 4
 // DefaultPageSize is the default of [Options].PageSize.
 const DefaultPageSize = 2048
 
-// checkpointAfterBytes is the size of the log, in bytes, from which a commit copies it to the database. It is
-// SQLite's default of 1000 pages with SQLite's default page size of 4096.
+// checkpointAfterBytes is the size of the log, in bytes, from which a commit copies it to the
+// database. It is SQLite's default of 1000 pages with SQLite's default page size of 4096.
 const checkpointAfterBytes = 1000 * 4096
 
 // Options of a database file. nil and the zero value are good choices.
@@ -83,8 +83,8 @@ func OpenWith(path string, o *Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// sharedSettings returns the parameters of a data source name that both drivers have. Foreign keys are
-// enforced for the application's own tables.
+// sharedSettings returns the parameters of a data source name that both drivers have. Foreign keys
+// are enforced for the application's own tables.
 func sharedSettings() url.Values {
 	return url.Values{"_busy_timeout": {"5000"}, "_synchronous": {"FULL"}, "_foreign_keys": {"on"}, "_txlock": {"immediate"}}
 }

@@ -29,8 +29,8 @@ func (c *mattn) Connect(context.Context) (driver.Conn, error) { return c.driver.
 
 func (c *mattn) Driver() driver.Driver { return &c.driver }
 
-// connectHook returns the function that sets up a connection. It sets the page size before the journal
-// mode, which creates the file.
+// connectHook returns the function that sets up a connection. It sets the page size before the
+// journal mode, which creates the file.
 func connectHook(pageSize int) func(*sqlite3.SQLiteConn) error {
 	pragmas := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA wal_autocheckpoint = %d", pageSize, checkpointAfterBytes/pageSize)
 	return func(c *sqlite3.SQLiteConn) error {
