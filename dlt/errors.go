@@ -93,10 +93,10 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// kinds are the kinds of clients' errors, each with the kind that the store keeps.
-var kinds = [...]struct {
-	err    error
-	stored batch.ErrorKind
+// storedKinds are the kinds of clients' errors, each with the kind that the store keeps.
+var storedKinds = [...]struct {
+	err        error
+	storedKind batch.ErrorKind
 }{
 	{ErrRejected, batch.KindRejected},
 	{ErrBusy, batch.KindBusy},
@@ -115,9 +115,9 @@ func Kind(err error) batch.ErrorKind {
 	}
 	kind := batch.KindDoubt
 	n := 0
-	for _, k := range kinds {
+	for _, k := range storedKinds {
 		if errors.Is(err, k.err) {
-			kind = k.stored
+			kind = k.storedKind
 			n++
 		}
 	}
@@ -135,7 +135,7 @@ func Reason(err error) *batch.SubmissionError {
 		return nil
 	}
 	text := err.Error()
-	for _, k := range kinds {
+	for _, k := range storedKinds {
 		text = strings.ReplaceAll(text, k.err.Error()+": ", "")
 		if text = strings.TrimSuffix(text, ": "+k.err.Error()); text == k.err.Error() {
 			text = ""

@@ -14,8 +14,8 @@ import (
 // executes each batch once, however often it is sent. examples/customledger has a complete client.
 type notary struct {
 	dlt.Unimplemented
-	mu   sync.Mutex
-	seen map[batch.ID]bool
+	mu       sync.Mutex
+	executed map[batch.ID]bool
 }
 
 func (*notary) Traits(batch.ServiceID) dlt.Traits {
@@ -28,7 +28,7 @@ func (n *notary) Submit(_ context.Context, a batch.Attempt) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.seen[a.ID] = true
+	n.executed[a.ID] = true
 	return nil
 }
 
@@ -37,7 +37,7 @@ func (n *notary) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []
 	defer n.mu.Unlock()
 	for _, a := range attempts {
 		s := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown}
-		if n.seen[a.ID] {
+		if n.executed[a.ID] {
 			s.Reported = batch.ReportedCommitted
 		}
 		all = append(all, s)
@@ -46,7 +46,7 @@ func (n *notary) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []
 }
 
 func Example() {
-	var ledger dlt.Ledger = &notary{seen: map[batch.ID]bool{}}
+	var ledger dlt.Ledger = &notary{executed: map[batch.ID]bool{}}
 	ctx, key := context.Background(), batch.Key{Service: "deeds", ID: "b1"}
 	err := ledger.Submit(ctx, batch.Attempt{Key: key, Number: 1})
 	fmt.Println("without a payload:", dlt.Kind(err))

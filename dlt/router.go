@@ -34,8 +34,8 @@ type Route struct {
 // Router in which that ledger is the first route and serves all its old services. Routes may be
 // added later, for services of which no batch was ever sent.
 type Router struct {
-	routes []Route
-	names  string // the names of all ledgers, one on each line
+	routes      []Route
+	ledgerNames string // the names of all ledgers, one on each line
 }
 
 // NewRouter returns a Router that asks routes in their order. It does no I/O. It returns a
@@ -64,22 +64,22 @@ func NewRouter(routes ...Route) (*Router, error) {
 	return &Router{slices.Clone(routes), strings.Join(shown, "\n")}, nil
 }
 
-// route returns the ledger of the service's route; nil if no route serves the service.
-func (r *Router) route(s batch.ServiceID) Ledger {
-	if i := r.index(s); i >= 0 {
+// ledgerOf returns the ledger of the service's route; nil if no route serves the service.
+func (r *Router) ledgerOf(s batch.ServiceID) Ledger {
+	if i := r.routeIndexOf(s); i >= 0 {
 		return r.routes[i].Ledger
 	}
 	return nil
 }
 
-// index returns the index of the route that serves a service; -1 if none does. Maps have this
-// index as their key, because a Ledger may have a type that cannot be a map's key.
-func (r *Router) index(s batch.ServiceID) int {
+// routeIndexOf returns the index of the route that serves a service; -1 if none does. Maps have
+// this index as their key, because a Ledger may have a type that cannot be a map's key.
+func (r *Router) routeIndexOf(s batch.ServiceID) int {
 	return slices.IndexFunc(r.routes, func(route Route) bool { return route.Serves == nil || route.Serves(s) })
 }
 
-// errNoRoute returns the error for a service without a route: nothing was sent.
-func errNoRoute(op string, s batch.ServiceID) error {
+// noRouteError returns the error for a service without a route: nothing was sent.
+func noRouteError(op string, s batch.ServiceID) error {
 	return &Error{Op: op, Kind: ErrMisconfigured, Message: fmt.Sprintf("no route serves the service %q", batch.Excerpt(string(s), 64))}
 }
 
@@ -88,7 +88,7 @@ func errNoRoute(op string, s batch.ServiceID) error {
 // name of the first route, and KeepsOrder if any route has it; nothing is sent under them.
 func (r *Router) Traits(s batch.ServiceID) Traits {
 	var t Traits
-	if l := r.route(s); l != nil {
+	if l := r.ledgerOf(s); l != nil {
 		t = l.Traits(s)
 	} else if s == "" {
 		t.Name = r.routes[0].Ledger.Traits("").Name
@@ -96,14 +96,14 @@ func (r *Router) Traits(s batch.ServiceID) Traits {
 			t.KeepsOrder = t.KeepsOrder || route.Ledger.Traits("").KeepsOrder
 		}
 	}
-	t.Checks, t.Routed, t.Ledgers = true, true, r.names
+	t.Checks, t.Routed, t.Ledgers = true, true, r.ledgerNames
 	return t
 }
 
 // Check refuses a batch of a service that no route serves, and a batch that the route's ledger
 // refuses.
 func (r *Router) Check(b batch.Batch) error {
-	l := r.route(b.Service)
+	l := r.ledgerOf(b.Service)
 	if l == nil {
 		return &batch.InputError{Key: b.Key(), Field: "ServiceID", Value: batch.Excerpt(string(b.Service), 64), Want: "a service that a route serves"}
 	}
@@ -115,9 +115,9 @@ func (r *Router) Check(b batch.Batch) error {
 
 // Submit passes the attempt to the ledger of its service's route.
 func (r *Router) Submit(ctx context.Context, a batch.Attempt) error {
-	l := r.route(a.Service)
+	l := r.ledgerOf(a.Service)
 	if l == nil {
-		return errNoRoute("submit", a.Service)
+		return noRouteError("submit", a.Service)
 	}
 	return l.Submit(ctx, a)
 }
@@ -130,27 +130,27 @@ func (r *Router) SubmitList(ctx context.Context, list []batch.Attempt) error {
 			return &Error{Op: "submit", Kind: ErrMisconfigured, Message: "a list of several services"}
 		}
 	}
-	l := r.route(service)
+	l := r.ledgerOf(service)
 	if l == nil {
-		return errNoRoute("submit", service)
+		return noRouteError("submit", service)
 	}
 	return l.SubmitList(ctx, list)
 }
 
 // Prepare asks the ledger of the service's route.
 func (r *Router) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
-	l := r.route(a.Service)
+	l := r.ledgerOf(a.Service)
 	if l == nil {
-		return nil, errNoRoute("prepare", a.Service)
+		return nil, noRouteError("prepare", a.Service)
 	}
 	return l.Prepare(ctx, a)
 }
 
 // Resolve asks the ledger of the service's route.
 func (r *Router) Resolve(ctx context.Context, d Doubt) (Evidence, error) {
-	l := r.route(d.Service)
+	l := r.ledgerOf(d.Service)
 	if l == nil {
-		return CannotTell, errNoRoute("resolve", d.Service)
+		return CannotTell, noRouteError("resolve", d.Service)
 	}
 	return l.Resolve(ctx, d)
 }
@@ -158,34 +158,34 @@ func (r *Router) Resolve(ctx context.Context, d Doubt) (Evidence, error) {
 // BatchStatuses asks each route about its own attempts, one after the other, in parts that the
 // route's traits allow. It returns the answers that came together with the errors.
 func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	if l := r.route(service); l != nil && !slices.ContainsFunc(attempts, func(a batch.Attempt) bool { return a.Service != service }) {
+	if l := r.ledgerOf(service); l != nil && !slices.ContainsFunc(attempts, func(a batch.Attempt) bool { return a.Service != service }) {
 		return l.BatchStatuses(ctx, service, attempts)
 	}
 	type part struct {
-		route   int
-		service batch.ServiceID // "" if the ledger does not group by service
-		grouped bool
+		route     int
+		service   batch.ServiceID // "" if the ledger does not group by service
+		isGrouped bool
 	}
-	var order []part
+	var partsInOrder []part
 	parts := map[part][]batch.Attempt{}
 	var errs []error
 	for _, a := range attempts {
-		i := r.index(a.Service)
+		i := r.routeIndexOf(a.Service)
 		if i < 0 {
-			errs = append(errs, errNoRoute("batch statuses", a.Service))
+			errs = append(errs, noRouteError("batch statuses", a.Service))
 			continue
 		}
 		p := part{route: i}
 		if r.routes[i].Ledger.Traits(a.Service).GroupsByService {
-			p.service, p.grouped = a.Service, true
+			p.service, p.isGrouped = a.Service, true
 		}
 		if parts[p] == nil {
-			order = append(order, p)
+			partsInOrder = append(partsInOrder, p)
 		}
 		parts[p] = append(parts[p], a)
 	}
 	var all []batch.Status
-	for _, p := range order {
+	for _, p := range partsInOrder {
 		l := r.routes[p.route].Ledger
 		most := l.Traits(parts[p][0].Service).MaxIDsPerQuery
 		if most <= 0 {
@@ -206,23 +206,23 @@ func (r *Router) BatchStatuses(ctx context.Context, service batch.ServiceID, att
 // streams ends. Events yields an event with Live once all streams are live; it drops earlier
 // events, since events before Live may be missing anyway.
 func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield func(Event) error) error {
-	var order []int // the indexes of the routes
+	var indexesInOrder []int // the indexes of the routes
 	of := map[int][]batch.ServiceID{}
 	for _, s := range services {
-		i := r.index(s)
+		i := r.routeIndexOf(s)
 		if i < 0 {
-			return errNoRoute("events", s)
+			return noRouteError("events", s)
 		}
 		if of[i] == nil {
-			order = append(order, i)
+			indexesInOrder = append(indexesInOrder, i)
 		}
 		of[i] = append(of[i], s)
 	}
-	switch len(order) {
+	switch len(indexesInOrder) {
 	case 0:
 		return &Error{Op: "events", Kind: ErrMisconfigured, Message: "no service is named, so that the route is not known"}
 	case 1:
-		return r.routes[order[0]].Ledger.Events(ctx, of[order[0]], yield)
+		return r.routes[indexesInOrder[0]].Ledger.Events(ctx, of[indexesInOrder[0]], yield)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -231,7 +231,7 @@ func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield f
 	live := map[int]bool{}
 	var first error
 	ended := false
-	for _, i := range order {
+	for _, i := range indexesInOrder {
 		wg.Go(func() {
 			err := r.routes[i].Ledger.Events(ctx, of[i], func(e Event) error {
 				mu.Lock()
@@ -239,9 +239,9 @@ func (r *Router) Events(ctx context.Context, services []batch.ServiceID, yield f
 				if ended {
 					return context.Canceled
 				}
-				was := len(live) == len(order)
+				was := len(live) == len(indexesInOrder)
 				live[i] = live[i] || e.Live
-				switch is := len(live) == len(order); {
+				switch is := len(live) == len(indexesInOrder); {
 				case !is:
 					return nil
 				case !was:

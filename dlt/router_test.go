@@ -11,22 +11,22 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// scripted is a ledger whose stream yields the events of a channel.
-type scripted struct {
+// scriptedLedger is a ledger whose stream yields the events of a channel.
+type scriptedLedger struct {
 	Unimplemented
 	name   string
 	events chan Event
 }
 
-func (s *scripted) Traits(batch.ServiceID) Traits { return Traits{Name: s.name, Streams: true} }
+func (s *scriptedLedger) Traits(batch.ServiceID) Traits { return Traits{Name: s.name, Streams: true} }
 
-func (s *scripted) Submit(context.Context, batch.Attempt) error { return ErrBusy }
+func (s *scriptedLedger) Submit(context.Context, batch.Attempt) error { return ErrBusy }
 
-func (s *scripted) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
+func (s *scriptedLedger) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
 	return nil, ErrBusy
 }
 
-func (s *scripted) Events(ctx context.Context, _ []batch.ServiceID, yield func(Event) error) error {
+func (s *scriptedLedger) Events(ctx context.Context, _ []batch.ServiceID, yield func(Event) error) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,39 +44,39 @@ func (s *scripted) Events(ctx context.Context, _ []batch.ServiceID, yield func(E
 
 // A Router's stream is live once the streams of all its routes are, and it ends when the first of
 // them ends.
-func TestRoutesAreLiveTogether(t *testing.T) {
+func TestARouterIsLiveWhenAllRoutesAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := &scripted{name: "one", events: make(chan Event)}
-		two := &scripted{name: "two", events: make(chan Event)}
+		one := &scriptedLedger{name: "one", events: make(chan Event)}
+		two := &scriptedLedger{name: "two", events: make(chan Event)}
 		r, err := NewRouter(Route{Ledger: one, Serves: func(s batch.ServiceID) bool { return s == "1" }}, Route{Ledger: two})
 		require.NoError(t, err)
-		var told []Event
+		var receivedEvents []Event
 		ended := make(chan error, 1)
 		go func() {
-			ended <- r.Events(t.Context(), []batch.ServiceID{"1", "2"}, func(e Event) error { told = append(told, e); return nil })
+			ended <- r.Events(t.Context(), []batch.ServiceID{"1", "2"}, func(e Event) error { receivedEvents = append(receivedEvents, e); return nil })
 		}()
-		tell := func(s *scripted, e Event) {
+		tell := func(s *scriptedLedger, e Event) {
 			s.events <- e
 			synctest.Wait()
 		}
 		tell(one, Event{Service: "1", Live: true})
 		tell(one, Event{Service: "1"})
-		assert.Empty(t, told)
+		assert.Empty(t, receivedEvents)
 		tell(two, Event{Service: "2", Live: true})
 		tell(one, Event{Service: "1"})
-		assert.Equal(t, []Event{{Service: "2", Live: true}, {Service: "1"}}, told)
+		assert.Equal(t, []Event{{Service: "2", Live: true}, {Service: "1"}}, receivedEvents)
 		close(one.events)
 		require.ErrorIs(t, <-ended, ErrBusy)
 	})
 }
 
-// byValue is a client of a type with a map, so that a value of it cannot be a map's key.
-type byValue struct {
-	*scripted
+// ledgerWithMap is a client of a type with a map, so that a value of it cannot be a map's key.
+type ledgerWithMap struct {
+	*scriptedLedger
 	tags map[string]string
 }
 
-func (b byValue) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (b ledgerWithMap) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	answers := make([]batch.Status, len(attempts))
 	for i, a := range attempts {
 		answers[i] = batch.Status{ID: a.ID, Reported: batch.ReportedCommitted, Message: b.name}
@@ -85,10 +85,10 @@ func (b byValue) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []
 }
 
 // A route may have a ledger of any type, also of a type that cannot be the key of a map.
-func TestALedgerOfARouteIsNoKey(t *testing.T) {
+func TestARouteMayHaveALedgerThatIsNoMapKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := byValue{&scripted{name: "one", events: make(chan Event)}, nil}
-		three := byValue{&scripted{name: "three", events: make(chan Event)}, nil}
+		one := ledgerWithMap{&scriptedLedger{name: "one", events: make(chan Event)}, nil}
+		three := ledgerWithMap{&scriptedLedger{name: "three", events: make(chan Event)}, nil}
 		r, err := NewRouter(Route{Ledger: one, Serves: func(s batch.ServiceID) bool { return s == "1" }}, Route{Ledger: three})
 		require.NoError(t, err)
 		about := func(s batch.ServiceID) batch.Attempt {

@@ -15,27 +15,27 @@ type Unimplemented struct{}
 
 // SubmitList fails: no batch was sent.
 func (Unimplemented) SubmitList(context.Context, []batch.Attempt) error {
-	return unimplemented("submit list", ErrMisconfigured)
+	return unimplementedError("submit list", ErrMisconfigured)
 }
 
 // Prepare fails.
 func (Unimplemented) Prepare(context.Context, batch.Attempt) ([]byte, error) {
-	return nil, unimplemented("prepare", ErrMisconfigured)
+	return nil, unimplementedError("prepare", ErrMisconfigured)
 }
 
 // Resolve fails.
 func (Unimplemented) Resolve(context.Context, Doubt) (Evidence, error) {
-	return CannotTell, unimplemented("resolve", ErrMisconfigured)
+	return CannotTell, unimplementedError("resolve", ErrMisconfigured)
 }
 
 // Events fails.
 func (Unimplemented) Events(context.Context, []batch.ServiceID, func(Event) error) error {
-	return unimplemented("events", ErrStreamLost)
+	return unimplementedError("events", ErrStreamLost)
 }
 
 // Check fails.
-func (Unimplemented) Check(batch.Batch) error { return unimplemented("check", ErrMisconfigured) }
+func (Unimplemented) Check(batch.Batch) error { return unimplementedError("check", ErrMisconfigured) }
 
-func unimplemented(op string, kind error) error {
+func unimplementedError(op string, kind error) error {
 	return &Error{Op: op, Kind: kind, Message: "the client's traits declare a method that it does not have", Err: errors.ErrUnsupported}
 }

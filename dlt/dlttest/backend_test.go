@@ -12,16 +12,16 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
 )
 
-// backend is a ledger whose answers are words. It works in virtual time.
-type backend struct {
-	mu      sync.Mutex
-	fault   dlttest.Fault
-	made    int
-	decided map[batch.ID]bool      // batches that the ledger will decide against
-	taken   map[batch.ID]time.Time // when each batch was accepted
-	posts   map[batch.ID]int
-	largest int
-	closed  chan struct{}
+// testBackend is a ledger whose answers are words. It works in virtual time.
+type testBackend struct {
+	mu             sync.Mutex
+	fault          dlttest.Fault
+	batchCount     int
+	decidedAgainst map[batch.ID]bool      // batches that the ledger will decide against
+	acceptedAt     map[batch.ID]time.Time // when each batch was accepted
+	postCounts     map[batch.ID]int
+	largestQuery   int
+	closed         chan struct{}
 }
 
 const (
@@ -30,39 +30,39 @@ const (
 )
 
 var (
-	errNobody  = errors.New("nobody listens")
-	errReset   = errors.New("connection reset")
-	errGarbage = errors.New("not a word")
+	errNotListening = errors.New("nobody listens")
+	errReset        = errors.New("connection reset")
+	errGarbage      = errors.New("not a word")
 )
 
-func newBackend() *backend {
-	return &backend{
-		decided: map[batch.ID]bool{}, taken: map[batch.ID]time.Time{}, posts: map[batch.ID]int{}, closed: make(chan struct{}),
+func newBackend() *testBackend {
+	return &testBackend{
+		decidedAgainst: map[batch.ID]bool{}, acceptedAt: map[batch.ID]time.Time{}, postCounts: map[batch.ID]int{}, closed: make(chan struct{}),
 	}
 }
 
-func (b *backend) set(f dlttest.Fault) {
+func (b *testBackend) setFault(f dlttest.Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fault = f
 }
 
-func (b *backend) batch(s batch.ServiceID, content string) batch.Batch {
+func (b *testBackend) newBatch(s batch.ServiceID, content string) batch.Batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.made++
-	id := batch.ID(fmt.Sprintf("b%04d", b.made))
-	b.decided[id] = b.fault == dlttest.Decided
+	b.batchCount++
+	id := batch.ID(fmt.Sprintf("b%04d", b.batchCount))
+	b.decidedAgainst[id] = b.fault == dlttest.Decided
 	return batch.Batch{ID: id, Service: s, Payload: []byte("payload " + content)}
 }
 
-func (b *backend) count(id batch.ID) int {
+func (b *testBackend) postCount(id batch.ID) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.posts[id]
+	return b.postCounts[id]
 }
 
-func (b *backend) wait(ctx context.Context, d <-chan time.Time) error {
+func (b *testBackend) wait(ctx context.Context, d <-chan time.Time) error {
 	select {
 	case <-d:
 		return nil
@@ -73,49 +73,49 @@ func (b *backend) wait(ctx context.Context, d <-chan time.Time) error {
 	}
 }
 
-// commits returns how many batches were committed.
-func (b *backend) commits() (n int) {
+// commitCount returns how many batches were committed.
+func (b *testBackend) commitCount() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id := range b.taken {
-		if b.word(id) == "committed" {
+	for id := range b.acceptedAt {
+		if b.wordOf(id) == "committed" {
 			n++
 		}
 	}
 	return n
 }
 
-// watch is commits for event streams.
-func (b *backend) watch() (int, error) {
+// openStream returns how many batches were committed, or an error if streams are down.
+func (b *testBackend) openStream() (int, error) {
 	b.mu.Lock()
 	f := b.fault
 	b.mu.Unlock()
 	switch f {
 	case dlttest.Unreachable:
-		return 0, errNobody
+		return 0, errNotListening
 	case dlttest.StreamCut:
 		return 0, errReset
 	}
-	return b.commits(), nil
+	return b.commitCount(), nil
 }
 
 // post returns the word that answers a submission of one or several batches.
-func (b *backend) post(ctx context.Context, ids ...batch.ID) (string, error) {
+func (b *testBackend) post(ctx context.Context, ids ...batch.ID) (string, error) {
 	if err := b.wait(ctx, time.After(latency)); err != nil {
 		return "", err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.fault == dlttest.Unreachable {
-		return "", errNobody
+		return "", errNotListening
 	}
 	for _, id := range ids {
-		b.posts[id]++
+		b.postCounts[id]++
 	}
 	take := func() {
 		for _, id := range ids {
-			if _, twice := b.taken[id]; !twice {
-				b.taken[id] = time.Now()
+			if _, twice := b.acceptedAt[id]; !twice {
+				b.acceptedAt[id] = time.Now()
 			}
 		}
 	}
@@ -137,33 +137,33 @@ func (b *backend) post(ctx context.Context, ids ...batch.ID) (string, error) {
 	return "taken", nil
 }
 
-// elsewhere counts and accepts a batch at the address to which a redirect leads.
-func (b *backend) elsewhere(id batch.ID) {
+// commitThroughAnother counts and accepts a batch at the address to which a redirect leads.
+func (b *testBackend) commitThroughAnother(id batch.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.posts[id]++
-	b.taken[id] = time.Now()
+	b.postCounts[id]++
+	b.acceptedAt[id] = time.Now()
 }
 
-type answer struct {
+type answerWord struct {
 	id   batch.ID
 	word string
 }
 
-func (b *backend) query(ctx context.Context, ids []batch.ID) ([]answer, error) {
+func (b *testBackend) queryWords(ctx context.Context, ids []batch.ID) ([]answerWord, error) {
 	if err := b.wait(ctx, time.After(latency)); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.largest = max(b.largest, len(ids))
-	var out []answer
+	b.largestQuery = max(b.largestQuery, len(ids))
+	var out []answerWord
 	for _, id := range ids {
-		out = append(out, answer{id, b.word(id)})
+		out = append(out, answerWord{id, b.wordOf(id)})
 	}
 	switch b.fault {
 	case dlttest.Unreachable, dlttest.StatusUnreachable:
-		return nil, errNobody
+		return nil, errNotListening
 	case dlttest.StatusLost:
 		return nil, errReset
 	case dlttest.StatusGarbage:
@@ -177,21 +177,21 @@ func (b *backend) query(ctx context.Context, ids []batch.ID) ([]answer, error) {
 	case dlttest.StatusMissing:
 		out = out[1:]
 	case dlttest.StatusStranger:
-		out = append(out, answer{"stranger", "committed"})
+		out = append(out, answerWord{"stranger", "committed"})
 	case dlttest.StatusShuffled:
 		slices.Reverse(out)
 	}
 	return out, nil
 }
 
-func (b *backend) word(id batch.ID) string {
-	at, ok := b.taken[id]
+func (b *testBackend) wordOf(id batch.ID) string {
+	at, ok := b.acceptedAt[id]
 	switch {
 	case !ok:
 		return "unknown"
 	case time.Since(at) < commitAfter:
 		return "pending"
-	case b.decided[id]:
+	case b.decidedAgainst[id]:
 		return "invalid"
 	}
 	return "committed"

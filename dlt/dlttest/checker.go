@@ -14,8 +14,8 @@ import (
 )
 
 func checkerChecks() []Check {
-	checker := func(name, promise string, run func(e *exam)) Check {
-		return Check{Name: "Check/" + name, Promise: promise, run: func(e *exam) {
+	checker := func(name, promise string, run func(e *checkRun)) Check {
+		return Check{Name: "Check/" + name, Promise: promise, run: func(e *checkRun) {
 			if !e.traits.Checks {
 				e.Logf("declared: its traits say that it does not check")
 				return
@@ -24,15 +24,15 @@ func checkerChecks() []Check {
 		}}
 	}
 	return []Check{
-		checker("good", "what the backend takes passes, before and after it is taken", func(e *exam) {
-			b := e.batch()
+		checker("good", "what the backend takes passes, before and after it is taken", func(e *checkRun) {
+			b := e.newBatch()
 			require.NoError(e, e.Ledger.Check(b))
 			require.NoError(e, e.submit(b))
 			require.NoError(e, e.Ledger.Check(b))
 			e.requireBecomes(b, batch.ReportedCommitted)
 		}),
-		checker("pure", "it changes nothing, sends nothing, and says the same again", func(e *exam) {
-			for _, b := range append(e.garbage(), e.batch()) {
+		checker("pure", "it changes nothing, sends nothing, and says the same again", func(e *checkRun) {
+			for _, b := range append(e.unreadableBatches(), e.newBatch()) {
 				before := clone(b)
 				first := fmt.Sprint(e.callCheck(b))
 				assert.Equal(e, before, b, "Check changed the batch")
@@ -40,8 +40,8 @@ func checkerChecks() []Check {
 				assert.Zero(e, e.Posts(b.ID))
 			}
 		}),
-		checker("garbage", "it survives anything, and what it refuses is an input error without the payload", func(e *exam) {
-			for _, b := range e.garbage() {
+		checker("garbage", "it survives anything, and what it refuses is an input error without the payload", func(e *checkRun) {
+			for _, b := range e.unreadableBatches() {
 				err := e.callCheck(b)
 				if err == nil {
 					continue // a ledger need not check payloads
@@ -56,7 +56,7 @@ func checkerChecks() []Check {
 }
 
 // callCheck calls Check; a panic in it is a failure.
-func (e *exam) callCheck(b batch.Batch) (err error) {
+func (e *checkRun) callCheck(b batch.Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			assert.Fail(e, "Check panicked", "%v on %+v", p, b)
@@ -65,9 +65,9 @@ func (e *exam) callCheck(b batch.Batch) (err error) {
 	return e.Ledger.Check(b)
 }
 
-// garbage returns batches as a bug may make them: a good batch with parts cut off, changed or
-// added.
-func (e *exam) garbage() []batch.Batch {
+// unreadableBatches returns batches as a bug may make them: a good batch with parts cut off,
+// changed or added.
+func (e *checkRun) unreadableBatches() []batch.Batch {
 	rng := rand.New(rand.NewPCG(1, 2))
 	noise := func(n int) []byte {
 		b := make([]byte, n)
@@ -76,7 +76,7 @@ func (e *exam) garbage() []batch.Batch {
 		}
 		return b
 	}
-	good := e.batch()
+	good := e.newBatch()
 	out := []batch.Batch{{}, {ID: "x"}, {Payload: noise(1)}}
 	bend := func(f func(b *batch.Batch)) {
 		b := clone(good)

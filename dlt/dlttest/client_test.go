@@ -15,27 +15,27 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/dlttest"
 )
 
-// client is a client of the backend that keeps every promise, unless bug names the one that it
-// breaks.
-type client struct {
+// buggyClient is a client of the backend that keeps every promise, unless bug names the one that
+// it breaks.
+type buggyClient struct {
 	dlt.Unimplemented // the client has no Prepare
 
-	b     *backend
-	bug   string
-	name  string // "" means "words"
-	calls atomic.Int64
-	under atomic.Int64
-	sent  sync.Map
-	used  atomic.Bool
+	backend   *testBackend
+	bug       string
+	name      string // "" means "words"
+	callCount atomic.Int64
+	underWay  atomic.Int64
+	sentIDs   sync.Map
+	wasUsed   atomic.Bool
 
-	streams atomic.Int64
+	streamCount atomic.Int64
 }
 
 const maxIDs = 20
 
-func (c *client) Traits(s batch.ServiceID) dlt.Traits {
+func (c *buggyClient) Traits(s batch.ServiceID) dlt.Traits {
 	t := dlt.Traits{Name: cmp.Or(c.name, "words"), MaxIDsPerQuery: maxIDs, LateArrival: 10 * time.Millisecond, Resolves: true, Streams: true, Checks: true, MaxList: 4}
-	switch n := c.calls.Add(1); {
+	switch n := c.callCount.Add(1); {
 	case c.bug == "no name":
 		t.Name = ""
 	case c.bug == "a trait too many":
@@ -50,7 +50,7 @@ func (c *client) Traits(s batch.ServiceID) dlt.Traits {
 	return t
 }
 
-func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
+func (c *buggyClient) Submit(ctx context.Context, a batch.Attempt) error {
 	fail := func(kind, cause error) *dlt.Error {
 		e := &dlt.Error{Op: "submit", Kind: kind, Err: cause}
 		switch c.bug {
@@ -61,12 +61,12 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 		}
 		return e
 	}
-	defer c.under.Add(-1)
-	_, again := c.sent.LoadOrStore(a.ID, true)
-	switch n := c.under.Add(1); {
+	defer c.underWay.Add(-1)
+	_, again := c.sentIDs.LoadOrStore(a.ID, true)
+	switch n := c.underWay.Add(1); {
 	case c.bug == "never sends":
 		return nil
-	case c.bug == "sends every second" && c.used.Swap(!c.used.Load()):
+	case c.bug == "sends every second" && c.wasUsed.Swap(!c.wasUsed.Load()):
 		return nil
 	case c.bug == "one service" && a.Service != "one":
 		return fail(dlt.ErrMisconfigured, nil)
@@ -85,18 +85,18 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 			ctx = context.WithoutCancel(ctx)
 		}
 	}
-	word, err := c.b.post(ctx, a.ID)
+	word, err := c.backend.post(ctx, a.ID)
 	switch {
 	case c.bug == "resends" && errors.Is(err, errReset),
-		c.bug == "resends on used connections" && errors.Is(err, errReset) && c.used.Load(),
+		c.bug == "resends on used connections" && errors.Is(err, errReset) && c.wasUsed.Load(),
 		c.bug == "resends when busy" && word == string(dlttest.Busy):
-		word, err = c.b.post(ctx, a.ID)
+		word, err = c.backend.post(ctx, a.ID)
 	case c.bug == "resets are certain" && errors.Is(err, errReset):
-		err = errNobody
+		err = errNotListening
 	case c.bug == "silence is consent" && word == string(dlttest.UnknownAnswer):
 		word = "taken"
 	case c.bug == "follows redirects" && word == string(dlttest.Redirect):
-		c.b.elsewhere(a.ID)
+		c.backend.commitThroughAnother(a.ID)
 		return nil
 	case c.bug == "untyped" && err != nil:
 		return fmt.Errorf("submit: %w", err)
@@ -106,14 +106,14 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 		return fail(dlt.ErrRejected, err)
 	}
 	switch {
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errNotListening):
 		return fail(dlt.ErrUnavailable, err)
 	case err != nil:
 		return fail(dlt.ErrDoubt, err)
 	}
 	switch dlttest.Fault(word) {
 	case "taken":
-		c.used.Store(true)
+		c.wasUsed.Store(true)
 		return nil
 	case dlttest.Busy:
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, RetryAfter: 3 * time.Second, Message: fail(nil, nil).Message}
@@ -128,7 +128,7 @@ func (c *client) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // SubmitList sends all batches in one request.
-func (c *client) SubmitList(ctx context.Context, list []batch.Attempt) error {
+func (c *buggyClient) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	ids := make([]batch.ID, len(list))
 	for i, a := range list {
 		ids[i] = a.ID
@@ -136,17 +136,17 @@ func (c *client) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	if c.bug == "half a list" {
 		ids = ids[:1]
 	}
-	word, err := c.b.post(ctx, ids...)
+	word, err := c.backend.post(ctx, ids...)
 	switch {
 	case c.bug == "resends lists" && errors.Is(err, errReset):
-		_, err = c.b.post(ctx, ids...)
+		_, err = c.backend.post(ctx, ids...)
 	case c.bug == "takes the rest of a list" && word == string(dlttest.Refused):
-		c.b.elsewhere(ids[len(ids)-1])
+		c.backend.commitThroughAnother(ids[len(ids)-1])
 	case c.bug == "lists are doubt" && word != "taken":
 		return &dlt.Error{Op: "submit"}
 	}
 	switch {
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errNotListening):
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable, Err: err}
 	case err != nil:
 		return &dlt.Error{Op: "submit", Err: err}
@@ -162,12 +162,12 @@ func (c *client) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	return &dlt.Error{Op: "submit", Kind: kind}
 }
 
-var words = map[string]batch.Reported{
+var reportedByWord = map[string]batch.Reported{
 	"unknown": batch.ReportedUnknown, "pending": batch.ReportedPending,
 	"invalid": batch.ReportedInvalid, "committed": batch.ReportedCommitted,
 }
 
-func (c *client) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (c *buggyClient) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	switch c.bug {
 	case "statuses without contexts":
 		ctx = context.WithoutCancel(ctx)
@@ -189,7 +189,7 @@ func (c *client) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts 
 	return out, errors.Join(errs...)
 }
 
-func (c *client) ask(ctx context.Context, attempts []batch.Attempt) ([]batch.Status, error) {
+func (c *buggyClient) ask(ctx context.Context, attempts []batch.Attempt) ([]batch.Status, error) {
 	fail := func(kind, cause error) error { return &dlt.Error{Op: "batch statuses", Kind: kind, Err: cause} }
 	var ids []batch.ID
 	for _, a := range attempts {
@@ -199,10 +199,10 @@ func (c *client) ask(ctx context.Context, attempts []batch.Attempt) ([]batch.Sta
 			return nil, fail(nil, errors.New("an id twice"))
 		}
 	}
-	answers, err := c.b.query(ctx, ids)
+	answers, err := c.backend.queryWords(ctx, ids)
 	if err != nil && (c.bug == "errors are empty answers" || c.bug == "errors are unknown") {
 		for _, id := range ids {
-			answers = append(answers, answer{id, "unknown"})
+			answers = append(answers, answerWord{id, "unknown"})
 		}
 		if c.bug == "errors are empty answers" {
 			answers = nil
@@ -210,21 +210,21 @@ func (c *client) ask(ctx context.Context, attempts []batch.Attempt) ([]batch.Sta
 		err = nil
 	}
 	switch {
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errNotListening):
 		return nil, fail(dlt.ErrUnavailable, err)
 	case err != nil:
 		return nil, fail(nil, err)
 	}
 	var out []batch.Status
 	for i, a := range answers {
-		s := batch.Status{ID: a.id, Reported: words[a.word]}
+		s := batch.Status{ID: a.id, Reported: reportedByWord[a.word]}
 		switch {
 		case c.bug == "unknown is pending" && a.word == "unknown":
 			s.Reported = batch.ReportedPending
 		case c.bug == "invalid is committed" && a.word == "invalid":
 			s.Reported = batch.ReportedCommitted
 		case c.bug == "first word for all":
-			s.Reported = words[answers[0].word]
+			s.Reported = reportedByWord[answers[0].word]
 		case c.bug == "by position" && i < len(ids):
 			s.ID = ids[i]
 		case c.bug == "attempt seven":
@@ -248,16 +248,16 @@ func (c *client) ask(ctx context.Context, attempts []batch.Attempt) ([]batch.Sta
 	return out, err
 }
 
-func (c *client) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
+func (c *buggyClient) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
 	switch c.bug {
 	case "always committed":
 		return dlt.Committed, nil
 	case "never committed":
 		return dlt.NotCommitted, nil
 	}
-	answers, err := c.b.query(ctx, []batch.ID{a.ID})
+	answers, err := c.backend.queryWords(ctx, []batch.ID{a.ID})
 	switch {
-	case errors.Is(err, errNobody):
+	case errors.Is(err, errNotListening):
 		return dlt.CannotTell, &dlt.Error{Op: "resolve", Kind: dlt.ErrUnavailable, Err: err}
 	case err != nil:
 		return dlt.CannotTell, &dlt.Error{Op: "resolve", Err: err}
@@ -268,25 +268,25 @@ func (c *client) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error)
 }
 
 // Events asks its ledger every millisecond for new commits.
-func (c *client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
+func (c *buggyClient) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	if c.bug == "a done context is an error" && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	if n := c.streams.Add(1); c.bug == "one stream at a time" && n > 1 {
+	if n := c.streamCount.Add(1); c.bug == "one stream at a time" && n > 1 {
 		return errGarbage
 	}
-	defer c.streams.Add(-1)
+	defer c.streamCount.Add(-1)
 	if c.bug == "leaks" {
-		go func() { <-c.b.closed }()
+		go func() { <-c.backend.closed }()
 	}
-	seen, first := c.b.commits(), true
+	seen, first := c.backend.commitCount(), true
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		now, err := c.b.watch()
+		now, err := c.backend.openStream()
 		var event *dlt.Event
 		switch {
 		case c.bug == "a cut is silence" && err != nil:
@@ -294,7 +294,7 @@ func (c *client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 			return nil
 		case c.bug == "a cut is the end" && err != nil:
 			return nil
-		case c.bug == "opens to nobody" && errors.Is(err, errNobody):
+		case c.bug == "opens to nobody" && errors.Is(err, errNotListening):
 		case err != nil:
 			return &dlt.Error{Op: "events", Err: err}
 		}
@@ -316,14 +316,14 @@ func (c *client) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt
 			case "the end is an error":
 				return ctx.Err()
 			case "never ends":
-				<-c.b.closed
+				<-c.backend.closed
 			}
 			return nil
 		}
 	}
 }
 
-func (c *client) Check(b batch.Batch) error {
+func (c *buggyClient) Check(b batch.Batch) error {
 	switch {
 	case c.bug == "refuses all":
 		return &batch.InputError{Field: "Payload", Want: "another"}

@@ -17,7 +17,7 @@ func harnessChecks() []Check {
 	}}
 }
 
-func checkHarness(e *exam) {
+func checkHarness(e *checkRun) {
 	for f, why := range e.Lacks {
 		assert.True(e, slices.Contains(Faults(), f), "Lacks names %q, which is no fault", f)
 		assert.NotEmpty(e, strings.TrimSpace(why), "why does it lack %q?", f)
@@ -27,7 +27,7 @@ func checkHarness(e *exam) {
 	require.GreaterOrEqual(e, len(e.Services), 2, "services")
 	assert.NotEqual(e, e.Services[0], e.Services[1], "services")
 
-	a, b := e.batch(), e.batchOf(e.Services[1])
+	a, b := e.newBatch(), e.newBatchOf(e.Services[1])
 	require.NoError(e, a.Validate())
 	require.NoError(e, b.Validate())
 	assert.NotEqual(e, a.ID, b.ID)

@@ -20,11 +20,11 @@ func concurrencyChecks() []Check {
 	}}
 }
 
-func checkConcurrentUse(e *exam) {
+func checkConcurrentUse(e *checkRun) {
 	old := e.committedBatch()
 	bs := make([]batch.Batch, concurrentCallers)
 	for i := range bs {
-		bs[i] = e.batchOf(e.Services[i%2])
+		bs[i] = e.newBatchOf(e.Services[i%2])
 	}
 	// Failures are reported when all goroutines have ended: FailNow may be called only in the
 	// check's own goroutine.
@@ -37,7 +37,7 @@ func checkConcurrentUse(e *exam) {
 			}
 		})
 		wg.Go(func() {
-			statuses, err := e.ask(old)
+			statuses, err := e.askStatuses(old)
 			if err != nil {
 				failures <- fmt.Errorf("statuses: %w", err)
 			}

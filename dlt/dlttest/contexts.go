@@ -17,17 +17,17 @@ const hangTimeout = 50 * time.Millisecond
 func contextChecks() []Check {
 	return []Check{
 		{
-			Name:    "Context/deadline",
-			Promise: "Submit returns soon after its deadline, in doubt",
-			needs:   Hang,
-			run:     func(e *exam) { submitHangs(e, context.WithTimeout) },
+			Name:        "Context/deadline",
+			Promise:     "Submit returns soon after its deadline, in doubt",
+			neededFault: Hang,
+			run:         func(e *checkRun) { checkHangingSubmit(e, context.WithTimeout) },
 		},
 		{
-			Name:    "Context/cancel",
-			Promise: "Submit returns soon after its context is cancelled, in doubt",
-			needs:   Hang,
-			run: func(e *exam) {
-				submitHangs(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			Name:        "Context/cancel",
+			Promise:     "Submit returns soon after its context is cancelled, in doubt",
+			neededFault: Hang,
+			run: func(e *checkRun) {
+				checkHangingSubmit(e, func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 					ctx, cancel := context.WithCancel(ctx)
 					timer := time.AfterFunc(d, cancel)
 					return ctx, func() { timer.Stop(); cancel() }
@@ -35,10 +35,10 @@ func contextChecks() []Check {
 			},
 		},
 		{
-			Name:    "Context/statuses",
-			Promise: "BatchStatuses returns soon after its deadline, with an error",
-			needs:   StatusHang,
-			run: func(e *exam) {
+			Name:        "Context/statuses",
+			Promise:     "BatchStatuses returns soon after its deadline, with an error",
+			neededFault: StatusHang,
+			run: func(e *checkRun) {
 				b := e.committedBatch()
 				e.Set(StatusHang)
 				ctx, cancel := context.WithTimeout(e.Context(), hangTimeout)
@@ -55,8 +55,8 @@ func contextChecks() []Check {
 		{
 			Name:    "Context/done",
 			Promise: "calls whose context is done already return at once, with a true error",
-			run: func(e *exam) {
-				b := e.batch()
+			run: func(e *checkRun) {
+				b := e.newBatch()
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
 				err := e.requirePrompt(ctx, func() error { return e.Ledger.Submit(ctx, attempt(b)) })
@@ -77,10 +77,10 @@ func contextChecks() []Check {
 	}
 }
 
-func submitHangs(e *exam, bound func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
+func checkHangingSubmit(e *checkRun, bound func(context.Context, time.Duration) (context.Context, context.CancelFunc)) {
 	e.committedBatch()
 	e.Set(Hang)
-	b := e.batch()
+	b := e.newBatch()
 	var err error
 	for d := hangTimeout; d <= e.CommitTimeout; d *= 4 {
 		ctx, cancel := bound(e.Context(), d)
@@ -98,7 +98,7 @@ func submitHangs(e *exam, bound func(context.Context, time.Duration) (context.Co
 }
 
 // requirePrompt requires that call returns an error within CancelTimeout of the end of ctx.
-func (e *exam) requirePrompt(ctx context.Context, call func() error) error {
+func (e *checkRun) requirePrompt(ctx context.Context, call func() error) error {
 	e.Helper()
 	returned := make(chan error, 1)
 	go func() { returned <- call() }()

@@ -20,36 +20,36 @@ import (
 	"github.com/dltbatch/dltbatch/internal/hooked"
 )
 
-// open returns a harness of a client with this bug; "" means without a bug.
-func open(t dlttest.TB, bug string) *dlttest.Harness {
+// openHarness returns a harness of a client with this bug; "" means without a bug.
+func openHarness(t dlttest.TB, bug string) *dlttest.Harness {
 	b := newBackend()
 	t.Cleanup(func() { close(b.closed) })
-	var ledger dlt.Ledger = &client{b: b, bug: bug}
+	var ledger dlt.Ledger = &buggyClient{backend: b, bug: bug}
 	if strings.HasPrefix(bug, "prepar") {
-		ledger = preparing{&client{b: b, bug: bug}}
+		ledger = preparingClient{&buggyClient{backend: b, bug: bug}}
 	}
 	return &dlttest.Harness{
-		Ledger: ledger, Batch: b.batch, Set: b.set, Posts: b.count,
+		Ledger: ledger, Batch: b.newBatch, Set: b.setFault, Posts: b.postCount,
 		LargestQuery: func() int {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return b.largest
+			return b.largestQuery
 		},
 		RetryAfter: 3 * time.Second,
 	}
 }
 
-// preparing is a client that implements Prepare, and declares Renews.
-type preparing struct{ *client }
+// preparingClient is a client that implements Prepare, and declares Renews.
+type preparingClient struct{ *buggyClient }
 
-func (p preparing) Traits(s batch.ServiceID) dlt.Traits {
-	t := p.client.Traits(s)
+func (p preparingClient) Traits(s batch.ServiceID) dlt.Traits {
+	t := p.buggyClient.Traits(s)
 	t.Prepares, t.Renews = true, true
 	t.ResendHarmlessFor, t.Withdraws = dlt.Forever, true
 	return t
 }
 
-func (p preparing) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
+func (p preparingClient) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	switch p.bug {
 	case "prepares too much":
 		return make([]byte, dlt.MaxPrepared+1), nil
@@ -70,19 +70,19 @@ func (p preparing) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error)
 	return append(slices.Clone(a.Prepared), '!'), nil
 }
 
-// TestPreparing runs the suite on a client that prepares and keeps every promise.
-func TestPreparing(t *testing.T) {
-	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, "prepares") })
+// TestSuiteOnAPreparingClient runs the suite on a client that prepares and keeps every promise.
+func TestSuiteOnAPreparingClient(t *testing.T) {
+	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openHarness(t, "prepares") })
 }
 
-// TestGood runs the suite on a client that keeps every promise.
-func TestGood(t *testing.T) {
-	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, "") })
+// TestSuiteOnAGoodClient runs the suite on a client that keeps every promise.
+func TestSuiteOnAGoodClient(t *testing.T) {
+	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return openHarness(t, "") })
 }
 
-// TestSentinels runs the suite on a client that keeps every promise and whose errors are bare
-// kinds.
-func TestSentinels(t *testing.T) {
+// TestSuiteOnABackendWithSentinels runs the suite on a client that keeps every promise and whose
+// errors are bare kinds.
+func TestSuiteOnABackendWithSentinels(t *testing.T) {
 	bare := func(err error) error {
 		return map[batch.ErrorKind]error{
 			batch.KindRejected: dlt.ErrRejected, batch.KindBusy: dlt.ErrBusy, batch.KindUnavailable: dlt.ErrUnavailable,
@@ -92,7 +92,7 @@ func TestSentinels(t *testing.T) {
 	for _, c := range dlttest.Checks() {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, "")
+				h := openHarness(t, "")
 				h.RetryAfter = 0 // only a *dlt.Error has a RetryAfter
 				h.Ledger = hooked.Wrap(h.Ledger, hooked.Hooks{
 					Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
@@ -116,17 +116,17 @@ func TestSentinels(t *testing.T) {
 	}
 }
 
-// TestGoodRoutes runs the suite on two good clients behind a Router, whose stream has the events
-// of both.
-func TestGoodRoutes(t *testing.T) {
+// TestSuiteOnAGoodRouter runs the suite on two good clients behind a Router, whose stream has the
+// events of both.
+func TestSuiteOnAGoodRouter(t *testing.T) {
 	for _, c := range dlttest.Checks() {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := open(t, "")
-				one := h.Ledger.(*client)
+				h := openHarness(t, "")
+				one := h.Ledger.(*buggyClient)
 				r, err := dlt.NewRouter(
 					dlt.Route{Ledger: one, Serves: func(s batch.ServiceID) bool { return s == "one" }},
-					dlt.Route{Ledger: &client{b: one.b, name: "others"}},
+					dlt.Route{Ledger: &buggyClient{backend: one.backend, name: "others"}},
 				)
 				require.NoError(t, err)
 				h.Ledger = r
@@ -136,8 +136,8 @@ func TestGoodRoutes(t *testing.T) {
 	}
 }
 
-// bugs are clients that break a promise, each with the checks that must notice it.
-var bugs = map[string][]string{
+// checksByBug are clients that break a promise, each with the checks that must notice it.
+var checksByBug = map[string][]string{
 	"never sends":                 {"Accepted"},
 	"prepares too much":           {"Prepare/sends nothing"},
 	"prepares by sending":         {"Prepare/sends nothing"},
@@ -209,15 +209,15 @@ var bugs = map[string][]string{
 	},
 }
 
-// TestBugs shows that the named checks fail on each broken client.
-func TestBugs(t *testing.T) {
-	for bug, names := range bugs {
+// TestEachBugIsNoticed shows that the named checks fail on each broken client.
+func TestEachBugIsNoticed(t *testing.T) {
+	for bug, names := range checksByBug {
 		for _, name := range names {
 			t.Run(bug+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := check(t, name)
-					require.NotEmpty(t, record(t, c, func(t dlttest.TB) *dlttest.Harness { return open(t, bug) }), "nobody noticed")
-					require.Empty(t, record(t, c, func(t dlttest.TB) *dlttest.Harness { return open(t, "") }), "without the bug")
+					c := checkNamed(t, name)
+					require.NotEmpty(t, runRecorded(t, c, func(t dlttest.TB) *dlttest.Harness { return openHarness(t, bug) }), "nobody noticed")
+					require.Empty(t, runRecorded(t, c, func(t dlttest.TB) *dlttest.Harness { return openHarness(t, "") }), "without the bug")
 				})
 			})
 		}
@@ -227,7 +227,7 @@ func TestBugs(t *testing.T) {
 // TestEveryCheckCanFail shows that each check has a broken client that it notices.
 func TestEveryCheckCanFail(t *testing.T) {
 	caught := map[string]bool{"Harness": true} // TestHarness shows this
-	for _, names := range bugs {
+	for _, names := range checksByBug {
 		for _, name := range names {
 			caught[name] = true
 		}
@@ -256,8 +256,8 @@ func TestHarness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				require.NotEmpty(t, record(t, check(t, "Harness"), func(t dlttest.TB) *dlttest.Harness {
-					h := open(t, "")
+				require.NotEmpty(t, runRecorded(t, checkNamed(t, "Harness"), func(t dlttest.TB) *dlttest.Harness {
+					h := openHarness(t, "")
 					spoil(h)
 					return h
 				}))
@@ -266,15 +266,15 @@ func TestHarness(t *testing.T) {
 	}
 }
 
-// TestLacks shows that a fault which the harness lacks is not tried, and that the log has the
-// reason. Without a reason the check fails.
-func TestLacks(t *testing.T) {
+// TestAFaultThatIsLackingIsNotTried shows that a fault which the harness lacks is not tried, and
+// that the log has the reason. Without a reason the check fails.
+func TestAFaultThatIsLackingIsNotTried(t *testing.T) {
 	for why, fails := range map[string]bool{"its queue has no end": false, "": true} {
 		r := &recorder{ctx: t.Context()}
 		r.run(func() {
-			h := open(r, "everything is doubt")
+			h := openHarness(r, "everything is doubt")
 			h.Lacks = map[dlttest.Fault]string{dlttest.Busy: why}
-			check(t, "Refusal/busy").Run(r, h)
+			checkNamed(t, "Refusal/busy").Run(r, h)
 		})
 		assert.Equal(t, fails, len(r.failures) > 0)
 		if !fails {
@@ -283,7 +283,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, name string) dlttest.Check {
+func checkNamed(t *testing.T, name string) dlttest.Check {
 	for _, c := range dlttest.Checks() {
 		if c.Name == name {
 			return c
@@ -293,8 +293,8 @@ func check(t *testing.T, name string) dlttest.Check {
 	return dlttest.Check{}
 }
 
-// record runs a check and returns its failures.
-func record(t *testing.T, c dlttest.Check, open func(t dlttest.TB) *dlttest.Harness) []string {
+// runRecorded runs a check and returns its failures.
+func runRecorded(t *testing.T, c dlttest.Check, open func(t dlttest.TB) *dlttest.Harness) []string {
 	r := &recorder{ctx: t.Context()}
 	r.run(func() { c.Run(r, open(r)) })
 	for _, f := range r.failures {

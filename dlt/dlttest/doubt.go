@@ -11,12 +11,12 @@ import (
 func doubtChecks() []Check {
 	return []Check{
 		{
-			Name:    "Doubt/lost reply",
-			Promise: "a reply lost after the batch was taken is doubt; the batch is found, and was sent once",
-			needs:   LostReply,
-			run: func(e *exam) {
+			Name:        "Doubt/lost reply",
+			Promise:     "a reply lost after the batch was taken is doubt; the batch is found, and was sent once",
+			neededFault: LostReply,
+			run: func(e *checkRun) {
 				e.Set(LostReply)
-				b := e.batch()
+				b := e.newBatch()
 				e.requireKind(e.submit(b), batch.KindDoubt)
 				e.Set(None)
 				e.requireBecomes(b, batch.ReportedCommitted)
@@ -24,24 +24,24 @@ func doubtChecks() []Check {
 			},
 		},
 		{
-			Name:    "Doubt/lost request",
-			Promise: "a connection lost before the batch was taken is doubt, and the batch was sent once at most",
-			needs:   LostRequest,
-			run:     func(e *exam) { e.submitInDoubt(LostRequest) },
+			Name:        "Doubt/lost request",
+			Promise:     "a connection lost before the batch was taken is doubt, and the batch was sent once at most",
+			neededFault: LostRequest,
+			run:         func(e *checkRun) { e.submitInDoubt(LostRequest) },
 		},
 		{
-			Name:    "Doubt/unheard answer",
-			Promise: "an answer that nobody documented is doubt",
-			needs:   UnknownAnswer,
-			run:     func(e *exam) { e.submitInDoubt(UnknownAnswer) },
+			Name:        "Doubt/unheard answer",
+			Promise:     "an answer that nobody documented is doubt",
+			neededFault: UnknownAnswer,
+			run:         func(e *checkRun) { e.submitInDoubt(UnknownAnswer) },
 		},
 		{
-			Name:    "Doubt/redirect",
-			Promise: "a redirect is not followed: that would be a submission nobody counted",
-			needs:   Redirect,
-			run: func(e *exam) {
+			Name:        "Doubt/redirect",
+			Promise:     "a redirect is not followed: that would be a submission nobody counted",
+			neededFault: Redirect,
+			run: func(e *checkRun) {
 				e.Set(Redirect)
-				b := e.batch()
+				b := e.newBatch()
 				e.requireKind(e.submit(b), batch.KindDoubt, batch.KindMisconfigured)
 				e.Set(None)
 				e.requireNotTaken(b)
@@ -49,21 +49,21 @@ func doubtChecks() []Check {
 			},
 		},
 		{
-			Name:    "Doubt/many lost replies",
-			Promise: "after replies lost on connections that are in use, too, nothing is sent twice",
-			needs:   LostReply,
-			run: func(e *exam) {
-				var lost []batch.Batch
+			Name:        "Doubt/many lost replies",
+			Promise:     "after replies lost on connections that are in use, too, nothing is sent twice",
+			neededFault: LostReply,
+			run: func(e *checkRun) {
+				var lostBatches []batch.Batch
 				for range 5 {
 					e.Set(None)
 					e.committedBatch() // so that an old connection exists, if the client has connections
 					e.Set(LostReply)
-					b := e.batch()
+					b := e.newBatch()
 					e.requireKind(e.submit(b), batch.KindDoubt)
-					lost = append(lost, b)
+					lostBatches = append(lostBatches, b)
 				}
 				e.Set(None)
-				for _, b := range lost {
+				for _, b := range lostBatches {
 					e.requireBecomes(b, batch.ReportedCommitted)
 					assert.Equal(e, 1, e.Posts(b.ID), "submissions of %s that reached the backend; a client never resends", b.Key())
 				}
@@ -73,10 +73,10 @@ func doubtChecks() []Check {
 }
 
 // submitInDoubt submits under a fault that does not accept the batch.
-func (e *exam) submitInDoubt(f Fault) {
+func (e *checkRun) submitInDoubt(f Fault) {
 	e.Helper()
 	e.Set(f)
-	b := e.batch()
+	b := e.newBatch()
 	e.requireKind(e.submit(b), batch.KindDoubt)
 	e.Set(None)
 	e.requireNotTaken(b)

@@ -21,12 +21,12 @@ func errorChecks() []Check {
 	var all []Check
 	for _, f := range [...]Fault{Busy, Refused, Unreachable, Misconfigured, NotYet, LostRequest, LostReply, Hang, UnknownAnswer, Redirect} {
 		all = append(all, Check{
-			Name:    "Errors/" + string(f),
-			Promise: "the error is short and printable and shows nothing of the payload; a *dlt.Error names what failed",
-			needs:   f,
-			run: func(e *exam) {
+			Name:        "Errors/" + string(f),
+			Promise:     "the error is short and printable and shows nothing of the payload; a *dlt.Error names what failed",
+			neededFault: f,
+			run: func(e *checkRun) {
 				e.Set(f)
-				b := e.batch()
+				b := e.newBatch()
 				secret := e.shownContent(b, e.batchCount)
 				require.Contains(e, string(b.Payload), secret)
 				if f == Hang { // the error of Hang may be the context's own
@@ -47,7 +47,7 @@ func errorChecks() []Check {
 }
 
 // requireFitToShow requires an error that can be logged and stored.
-func (e *exam) requireFitToShow(err error, secret string) {
+func (e *checkRun) requireFitToShow(err error, secret string) {
 	e.Helper()
 	require.Error(e, err)
 	text := err.Error()

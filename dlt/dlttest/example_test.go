@@ -12,26 +12,26 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// careless is a client that reports every failure as ErrUnavailable.
-type careless struct{ *memory.Ledger }
+// carelessClient is a client that reports every failure as ErrUnavailable.
+type carelessClient struct{ *memory.Ledger }
 
-func (c careless) Submit(ctx context.Context, a batch.Attempt) error {
+func (c carelessClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if err := c.Ledger.Submit(ctx, a); err != nil {
 		return fmt.Errorf("%w: %s", dlt.ErrUnavailable, err.Error())
 	}
 	return nil
 }
 
-// verdict takes the place of *testing.T. The suite needs only the methods of dlttest.TB.
-type verdict struct{ failed bool }
+// checkResult takes the place of *testing.T. The suite needs only the methods of dlttest.TB.
+type checkResult struct{ hasFailed bool }
 
-func (*verdict) Helper()                     {}
-func (*verdict) Cleanup(func())              {}
-func (*verdict) Context() context.Context    { return context.Background() }
-func (*verdict) Logf(string, ...any)         {}
-func (v *verdict) Errorf(string, ...any)     { v.failed = true }
-func (v *verdict) Fatalf(f string, a ...any) { v.Errorf(f, a...); v.FailNow() }
-func (v *verdict) FailNow()                  { v.failed = true; runtime.Goexit() }
+func (*checkResult) Helper()                     {}
+func (*checkResult) Cleanup(func())              {}
+func (*checkResult) Context() context.Context    { return context.Background() }
+func (*checkResult) Logf(string, ...any)         {}
+func (v *checkResult) Errorf(string, ...any)     { v.hasFailed = true }
+func (v *checkResult) Fatalf(f string, a ...any) { v.Errorf(f, a...); v.FailNow() }
+func (v *checkResult) FailNow()                  { v.hasFailed = true; runtime.Goexit() }
 
 // A test calls Run, as the introduction of the package shows. This program runs only the checks of
 // refusals, one by one, and prints the promises that the client breaks.
@@ -49,7 +49,7 @@ func ExampleChecks() {
 			}[fault]}
 		}})
 		harness := &dlttest.Harness{
-			Ledger: careless{ledger}, Set: func(f dlttest.Fault) { fault = f },
+			Ledger: carelessClient{ledger}, Set: func(f dlttest.Fault) { fault = f },
 			Batch: func(s batch.ServiceID, content string) batch.Batch {
 				made++
 				return batch.Batch{ID: batch.ID(fmt.Sprintf("b%d", made)), Service: s, Payload: []byte(content)}
@@ -64,19 +64,21 @@ func ExampleChecks() {
 			},
 			Lacks: map[dlttest.Fault]string{dlttest.StatusUnreachable: "the ledger is in this process"},
 		}
-		v, ended := &verdict{}, make(chan struct{})
+		v, ended := &checkResult{}, make(chan struct{})
 		go func() {
 			defer close(ended)
 			check.Run(v, harness)
 		}()
 		<-ended
-		if v.failed {
+		if v.hasFailed {
 			fmt.Println(check.Name+":", check.Promise)
 		}
 	}
 	// Output:
-	// Refusal/busy: when the backend is busy the kind is busy, nothing was taken, and the client goes on afterwards
-	// Refusal/refused: when the backend is refused the kind is rejected, nothing was taken, and the client goes on afterwards
-	// Refusal/misconfigured: when the backend is misconfigured the kind is misconfigured, nothing was taken, and the client goes on afterwards
-	// Refusal/not yet: when the backend is not yet the kind is not_yet, nothing was taken, and the client goes on afterwards
+	// Refusal/busy: when the backend is busy the kind is busy, nothing was taken, and the client
+	// goes on afterwards Refusal/refused: when the backend is refused the kind is rejected,
+	// nothing was taken, and the client goes on afterwards Refusal/misconfigured: when the backend
+	// is misconfigured the kind is misconfigured, nothing was taken, and the client goes on
+	// afterwards Refusal/not yet: when the backend is not yet the kind is not_yet, nothing was
+	// taken, and the client goes on afterwards
 }

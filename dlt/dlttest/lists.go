@@ -11,7 +11,7 @@ import (
 )
 
 // supportsLists reports whether the client's traits declare lists. If they do not, it logs that.
-func (e *exam) supportsLists() bool {
+func (e *checkRun) supportsLists() bool {
 	e.Helper()
 	if e.traits.MaxList < 2 {
 		e.Logf("declared: no lists: Traits.MaxList is %d", e.traits.MaxList)
@@ -21,15 +21,15 @@ func (e *exam) supportsLists() bool {
 }
 
 // newList returns n new batches of Services[0], or as many as a list may have.
-func (e *exam) newList(n int) (bs []batch.Batch) {
+func (e *checkRun) newList(n int) (bs []batch.Batch) {
 	for range min(n, e.traits.MaxList) {
-		bs = append(bs, e.batch())
+		bs = append(bs, e.newBatch())
 	}
 	return bs
 }
 
 // submitList makes the first attempt of all batches in one list, with a deadline far ahead.
-func (e *exam) submitList(bs []batch.Batch) error {
+func (e *checkRun) submitList(bs []batch.Batch) error {
 	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()
 	attempts := make([]batch.Attempt, len(bs))
@@ -44,7 +44,7 @@ func listChecks() []Check {
 		{
 			Name:    "SubmitList/accepted",
 			Promise: "nil means that every batch of the list is accepted, and each is posted once",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				if !e.supportsLists() {
 					return
 				}
@@ -57,16 +57,16 @@ func listChecks() []Check {
 			},
 		},
 		{
-			Name:    "SubmitList/refused",
-			Promise: "a list that is refused because of one of its batches is refused as a whole: none is taken",
-			needs:   Refused,
-			run: func(e *exam) {
+			Name:        "SubmitList/refused",
+			Promise:     "a list that is refused because of one of its batches is refused as a whole: none is taken",
+			neededFault: Refused,
+			run: func(e *checkRun) {
 				if !e.supportsLists() {
 					return
 				}
-				good := e.batch()
+				good := e.newBatch()
 				e.Set(Refused)
-				bad := e.batch()
+				bad := e.newBatch()
 				err := e.submitList([]batch.Batch{good, bad})
 				e.Set(None)
 				e.requireKind(err, batch.KindRejected)
@@ -79,7 +79,7 @@ func listChecks() []Check {
 		{
 			Name:    "SubmitList/not taken",
 			Promise: "what certainly did not take one took none, and says so as Submit does",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				if !e.supportsLists() {
 					return
 				}
@@ -87,7 +87,7 @@ func listChecks() []Check {
 					Busy: batch.KindBusy, Unreachable: batch.KindUnavailable, Misconfigured: batch.KindMisconfigured,
 					NotYet: batch.KindNotYet,
 				} {
-					if e.lacks(f) {
+					if e.isLacking(f) {
 						continue
 					}
 					e.Set(f)
@@ -104,12 +104,12 @@ func listChecks() []Check {
 		{
 			Name:    "SubmitList/doubt",
 			Promise: "a lost connection is doubt, and the client sends nothing again by itself",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				if !e.supportsLists() {
 					return
 				}
 				for _, f := range [...]Fault{LostRequest, LostReply} {
-					if e.lacks(f) {
+					if e.isLacking(f) {
 						continue
 					}
 					e.Set(f)

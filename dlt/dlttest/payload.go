@@ -16,8 +16,8 @@ func payloadChecks() []Check {
 		{
 			Name:    "Slices/payload",
 			Promise: "the payload is neither changed nor kept",
-			run: func(e *exam) {
-				b := e.batch()
+			run: func(e *checkRun) {
+				b := e.newBatch()
 				before := bytes.Clone(b.Payload)
 				require.NoError(e, e.submit(b))
 				assert.True(e, bytes.Equal(before, b.Payload), "Submit changed the payload")
@@ -28,7 +28,7 @@ func payloadChecks() []Check {
 		{
 			Name:    "Slices/attempts",
 			Promise: "the attempts that are asked about are neither changed nor kept",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				a, b := e.committedBatch(), e.committedBatch()
 				attempts := []batch.Attempt{{Key: b.Key(), Number: 1}, {Key: a.Key(), Number: 1}}
 				before := slices.Clone(attempts)
@@ -36,7 +36,7 @@ func payloadChecks() []Check {
 				require.NoError(e, err)
 				assert.Equal(e, before, attempts)
 				clear(attempts)
-				assert.Len(e, e.byID(statuses, a, b), 2)
+				assert.Len(e, e.statusesByID(statuses, a, b), 2)
 			},
 		},
 	}

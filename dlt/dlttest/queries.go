@@ -13,19 +13,19 @@ func queryChecks() []Check {
 		{
 			Name:    "Queries/as many as declared",
 			Promise: "Traits.MaxIDsPerQuery batches can be asked about in one call",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				bs := e.makeBatches(e.maxIDs())
-				assert.Len(e, e.allAnswers(bs), len(bs))
+				assert.Len(e, e.requireAllAnswers(bs), len(bs))
 			},
 		},
 		{
-			Name:    "Queries/size",
-			Promise: "no query holds more ids than Traits.MaxIDsPerQuery, however many are asked about",
-			needs:   QuerySize,
-			run: func(e *exam) {
+			Name:        "Queries/size",
+			Promise:     "no query holds more ids than Traits.MaxIDsPerQuery, however many are asked about",
+			neededFault: QuerySize,
+			run: func(e *checkRun) {
 				bs := e.makeBatches(e.maxIDs() + 1)
-				statuses, err := e.ask(bs...) // the engine never asks about so many; the client asks in parts, or returns an error
-				if answers := e.byID(statuses, bs...); err == nil {
+				statuses, err := e.askStatuses(bs...) // the engine never asks about so many; the client asks in parts, or returns an error
+				if answers := e.statusesByID(statuses, bs...); err == nil {
 					assert.Len(e, answers, len(bs), "answers are missing, and there is no error")
 				}
 				assert.LessOrEqual(e, e.LargestQuery(), e.maxIDs(), "ids in one query")
@@ -34,7 +34,7 @@ func queryChecks() []Check {
 		{
 			Name:    "Queries/services",
 			Promise: "one call serves one service where Traits.GroupsByService, and any of them where not",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				a, b := e.acceptedBatch(e.Services[0]), e.acceptedBatch(e.Services[1])
 				e.requireBecomes(a, batch.ReportedCommitted)
 				e.requireBecomes(b, batch.ReportedCommitted)
@@ -42,7 +42,7 @@ func queryChecks() []Check {
 				if e.traits.GroupsByService {
 					return // the check above has asked about each service alone
 				}
-				answers := e.answers(a, b)
+				answers := e.requireAnswers(a, b)
 				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
 				assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
 			},
@@ -50,7 +50,7 @@ func queryChecks() []Check {
 	}
 }
 
-func (e *exam) maxIDs() int {
+func (e *checkRun) maxIDs() int {
 	if e.traits.MaxIDsPerQuery == 0 {
 		return 50 // 0 means 50
 	}
@@ -59,11 +59,11 @@ func (e *exam) maxIDs() int {
 
 // makeBatches returns n new batches. It submits the first and the last of them, and waits until
 // both are committed.
-func (e *exam) makeBatches(n int) []batch.Batch {
+func (e *checkRun) makeBatches(n int) []batch.Batch {
 	e.Helper()
 	bs := make([]batch.Batch, n)
 	for i := range bs {
-		bs[i] = e.batch()
+		bs[i] = e.newBatch()
 	}
 	for _, i := range [...]int{0, n - 1} {
 		if e.Posts(bs[i].ID) == 0 {
@@ -74,11 +74,11 @@ func (e *exam) makeBatches(n int) []batch.Batch {
 	return bs
 }
 
-// allAnswers asks about all batches, and returns the answers. A client may leave out batches that
-// were never sent: for these allAnswers adds Unknown.
-func (e *exam) allAnswers(bs []batch.Batch) map[batch.ID]batch.Status {
+// requireAllAnswers asks about all batches, and returns the answers. A client may leave out
+// batches that were never sent: for these requireAllAnswers adds Unknown.
+func (e *checkRun) requireAllAnswers(bs []batch.Batch) map[batch.ID]batch.Status {
 	e.Helper()
-	answers := e.answers(bs...)
+	answers := e.requireAnswers(bs...)
 	for i, b := range bs {
 		s, ok := answers[b.ID]
 		switch sent := i == 0 || i == len(bs)-1; {
@@ -87,7 +87,7 @@ func (e *exam) allAnswers(bs []batch.Batch) map[batch.ID]batch.Status {
 		case !ok:
 			answers[b.ID] = batch.Status{ID: b.ID, Reported: batch.ReportedUnknown}
 		default:
-			assert.True(e, untraced(s), "%s was never sent, and is %s", b.Key(), s.Reported)
+			assert.True(e, hasNoTrace(s), "%s was never sent, and is %s", b.Key(), s.Reported)
 		}
 	}
 	return answers

@@ -14,10 +14,10 @@ import (
 func refusalChecks() []Check {
 	refusal := func(name string, f Fault, want batch.ErrorKind) Check {
 		return Check{
-			Name:    "Refusal/" + name,
-			Promise: "when the backend is " + string(f) + " the kind is " + string(want) + ", nothing was taken, and the client goes on afterwards",
-			needs:   f,
-			run:     func(e *exam) { requireRefused(e, f, want) },
+			Name:        "Refusal/" + name,
+			Promise:     "when the backend is " + string(f) + " the kind is " + string(want) + ", nothing was taken, and the client goes on afterwards",
+			neededFault: f,
+			run:         func(e *checkRun) { checkRefusal(e, f, want) },
 		}
 	}
 	return []Check{
@@ -27,13 +27,13 @@ func refusalChecks() []Check {
 		refusal("misconfigured", Misconfigured, batch.KindMisconfigured),
 		refusal("not yet", NotYet, batch.KindNotYet),
 		{
-			Name:    "Refusal/unreachable statuses",
-			Promise: "a status query that reaches nobody is an error without answers",
-			needs:   StatusUnreachable,
-			run: func(e *exam) {
+			Name:        "Refusal/unreachable statuses",
+			Promise:     "a status query that reaches nobody is an error without answers",
+			neededFault: StatusUnreachable,
+			run: func(e *checkRun) {
 				b := e.committedBatch()
 				e.Set(StatusUnreachable)
-				statuses, err := e.ask(b)
+				statuses, err := e.askStatuses(b)
 				e.requireKind(err, batch.KindUnavailable)
 				assert.Empty(e, statuses)
 				e.Set(None)
@@ -43,9 +43,9 @@ func refusalChecks() []Check {
 	}
 }
 
-func requireRefused(e *exam, f Fault, want batch.ErrorKind) {
+func checkRefusal(e *checkRun, f Fault, want batch.ErrorKind) {
 	e.Set(f)
-	b := e.batch()
+	b := e.newBatch()
 	err := e.submit(b)
 	e.requireKind(err, want)
 	if f == Busy {

@@ -15,8 +15,8 @@ import (
 // resolverChecks are about evidence. After NotCommitted a batch may be sent again, so NotCommitted
 // must stay true for ever.
 func resolverChecks() []Check {
-	resolver := func(name, promise string, needs Fault, run func(e *exam)) Check {
-		return Check{Name: "Resolve/" + name, Promise: promise, needs: needs, run: func(e *exam) {
+	resolver := func(name, promise string, needs Fault, run func(e *checkRun)) Check {
+		return Check{Name: "Resolve/" + name, Promise: promise, neededFault: needs, run: func(e *checkRun) {
 			if !e.traits.Resolves {
 				e.Logf("declared: its traits say that it does not resolve")
 				return
@@ -26,31 +26,31 @@ func resolverChecks() []Check {
 	}
 	return []Check{
 		resolver("committed", "a batch that was accepted is never called not committed, and in the end committed", None,
-			func(e *exam) {
+			func(e *checkRun) {
 				b := e.acceptedBatch(e.Services[0])
 				e.requireProof(b, dlt.Committed, dlt.NotCommitted)
-				assert.Equal(e, batch.ReportedCommitted, e.answers(b)[b.ID].Reported)
+				assert.Equal(e, batch.ReportedCommitted, e.requireAnswers(b)[b.ID].Reported)
 			}),
 		resolver("lost reply", "a batch whose reply was lost is never called not committed, and in the end committed", LostReply,
-			func(e *exam) {
+			func(e *checkRun) {
 				e.Set(LostReply)
-				b := e.batch()
+				b := e.newBatch()
 				require.Error(e, e.submit(b))
 				e.Set(None)
 				e.requireProof(b, dlt.Committed, dlt.NotCommitted)
 			}),
 		resolver("lost request", "a batch that never arrived is never called committed, and in the end not committed", LostRequest,
-			func(e *exam) {
+			func(e *checkRun) {
 				e.committedBatch() // this batch is a witness, for ledgers that need one
 				e.Set(LostRequest)
-				b := e.batch()
+				b := e.newBatch()
 				require.Error(e, e.submit(b))
 				e.Set(None)
 				e.requireProof(b, dlt.NotCommitted, dlt.Committed)
 				e.requireNotTaken(b)
 			}),
 		resolver("decided against", "a batch that was decided against is never called committed", Decided,
-			func(e *exam) {
+			func(e *checkRun) {
 				e.Set(Decided)
 				b := e.acceptedBatch(e.Services[0])
 				e.requireBecomes(b, batch.ReportedInvalid)
@@ -58,7 +58,7 @@ func resolverChecks() []Check {
 				e.requireProof(b, dlt.NotCommitted, dlt.Committed)
 			}),
 		resolver("unreachable", "who reaches nobody cannot tell", StatusUnreachable,
-			func(e *exam) {
+			func(e *checkRun) {
 				b := e.committedBatch()
 				e.Set(StatusUnreachable)
 				found, err := e.resolve(b)
@@ -66,12 +66,12 @@ func resolverChecks() []Check {
 				e.requireKind(err, batch.KindUnavailable)
 			}),
 		resolver("context", "Resolve returns at once when its context is done", None,
-			func(e *exam) {
+			func(e *checkRun) {
 				b := e.committedBatch()
 				ctx, cancel := context.WithCancel(e.Context())
 				cancel()
 				e.requirePrompt(ctx, func() error {
-					found, err := e.Ledger.Resolve(ctx, e.doubt(b))
+					found, err := e.Ledger.Resolve(ctx, e.doubtOf(b))
 					assert.Equal(e, dlt.CannotTell, found)
 					return err
 				})
@@ -79,21 +79,21 @@ func resolverChecks() []Check {
 	}
 }
 
-func (e *exam) resolve(b batch.Batch) (dlt.Evidence, error) {
+func (e *checkRun) resolve(b batch.Batch) (dlt.Evidence, error) {
 	ctx, cancel := context.WithTimeout(e.Context(), e.CommitTimeout+e.CancelTimeout)
 	defer cancel()
-	return e.Ledger.Resolve(ctx, e.doubt(b))
+	return e.Ledger.Resolve(ctx, e.doubtOf(b))
 }
 
-// doubt returns the Doubt that the engine would pass to Resolve for b.
-func (e *exam) doubt(b batch.Batch) dlt.Doubt {
+// doubtOf returns the Doubt that the engine would pass to Resolve for b.
+func (e *checkRun) doubtOf(b batch.Batch) dlt.Doubt {
 	since := time.Since(e.lastMadeAt)
 	return dlt.Doubt{Attempt: attempt(b), Since: since, Ended: since, Witnesses: e.witnesses}
 }
 
 // requireProof calls Resolve, from LateArrival on, until it returns want. Neither before nor after
 // that may it return contrary.
-func (e *exam) requireProof(b batch.Batch, want, contrary dlt.Evidence) {
+func (e *checkRun) requireProof(b batch.Batch, want, contrary dlt.Evidence) {
 	e.Helper()
 	late := time.NewTimer(e.traits.LateArrival)
 	defer late.Stop()

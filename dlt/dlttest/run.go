@@ -18,10 +18,10 @@ type TB interface {
 
 // Check is one promise of the contract: Name is a word or two, Promise a sentence.
 type Check struct {
-	Name    string
-	Promise string
-	needs   Fault // a fault that the backend must be able to make; None if the check needs no fault
-	run     func(e *exam)
+	Name        string
+	Promise     string
+	neededFault Fault // a fault that the backend must be able to make; None if the check needs no fault
+	run         func(e *checkRun)
 }
 
 // Run checks the client of h, a harness for this check alone. If [Harness.Lacks] names the fault
@@ -32,16 +32,16 @@ func (c Check) Run(t TB, h *Harness) {
 		t.Fatalf("dlttest: the harness wants a Ledger, Batch, Set and Posts")
 		return
 	}
-	e := &exam{TB: t, promise: c.Promise, Harness: h.withDefaults()}
-	if e.lacks(c.needs) {
+	e := &checkRun{TB: t, promiseText: c.Promise, Harness: h.withDefaults()}
+	if e.isLacking(c.neededFault) {
 		return
 	}
 	e.traits = e.Ledger.Traits(e.Services[0])
 	c.run(e)
 }
 
-// lacks reports whether the backend cannot make the fault f, and logs the reason.
-func (e *exam) lacks(f Fault) bool {
+// isLacking reports whether the backend cannot make the fault f, and logs the reason.
+func (e *checkRun) isLacking(f Fault) bool {
 	e.Helper()
 	why, lacking := e.Lacks[f]
 	if !lacking || f == None {

@@ -25,23 +25,23 @@ type Server struct {
 	handler http.Handler
 	addrs   []string
 	servers []*http.Server // empty while no server listens
-	served  sync.WaitGroup
+	serving sync.WaitGroup
 
-	mu      sync.Mutex
-	fault   Fault
-	posts   map[batch.ID]int
-	largest int
+	mu           sync.Mutex
+	fault        Fault
+	postCounts   map[batch.ID]int
+	largestQuery int
 }
 
 // NewServer returns a server that listens on free ports of 127.0.0.1, ports in number, until the
 // test ends. h answers at each.
 func NewServer(t TB, ports int, h http.Handler) *Server {
-	s := &Server{t: t, handler: h, addrs: make([]string, ports), posts: map[batch.ID]int{}}
+	s := &Server{t: t, handler: h, addrs: make([]string, ports), postCounts: map[batch.ID]int{}}
 	for i := range s.addrs {
 		s.addrs[i] = "127.0.0.1:0"
 	}
 	s.listen()
-	t.Cleanup(s.shut)
+	t.Cleanup(s.closeServers)
 	return s
 }
 
@@ -62,16 +62,16 @@ func (s *Server) listen() {
 		s.addrs[i] = l.Addr().String()
 		hs := &http.Server{Handler: s.handler, ReadHeaderTimeout: time.Minute}
 		s.servers = append(s.servers, hs)
-		s.served.Go(func() { _ = hs.Serve(l) }) // Serve returns when the server is closed
+		s.serving.Go(func() { _ = hs.Serve(l) }) // Serve returns when the server is closed
 	}
 }
 
-func (s *Server) shut() {
+func (s *Server) closeServers() {
 	for _, hs := range s.servers {
 		_ = hs.Close()
 	}
 	s.servers = nil
-	s.served.Wait()
+	s.serving.Wait()
 }
 
 // Set is [Harness].Set.
@@ -82,7 +82,7 @@ func (s *Server) Set(f Fault) {
 	down := f == Unreachable || f == StatusUnreachable
 	switch {
 	case down && s.servers != nil:
-		s.shut()
+		s.closeServers()
 		s.CloseIdle()
 	case !down && s.servers == nil:
 		s.listen()
@@ -100,26 +100,26 @@ func (s *Server) Fault() Fault {
 func (s *Server) Posted(id batch.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.posts[id]++
+	s.postCounts[id]++
 }
 
 // Posts is [Harness].Posts.
 func (s *Server) Posts(id batch.ID) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.posts[id]
+	return s.postCounts[id]
 }
 
 // Queried counts a status query of ids ids.
 func (s *Server) Queried(ids int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.largest = max(s.largest, ids)
+	s.largestQuery = max(s.largestQuery, ids)
 }
 
 // LargestQuery is [Harness].LargestQuery.
 func (s *Server) LargestQuery() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.largest
+	return s.largestQuery
 }

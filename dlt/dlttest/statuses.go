@@ -12,48 +12,48 @@ func statusChecks() []Check {
 		{
 			Name:    "Statuses/never sent",
 			Promise: "a batch that was never sent is unknown or void, or has no answer",
-			run: func(e *exam) {
-				b := e.batch()
-				s, ok := e.answers(b)[b.ID]
-				assert.True(e, !ok || untraced(s), "%s was never sent, and is %s", b.Key(), s.Reported)
+			run: func(e *checkRun) {
+				b := e.newBatch()
+				s, ok := e.requireAnswers(b)[b.ID]
+				assert.True(e, !ok || hasNoTrace(s), "%s was never sent, and is %s", b.Key(), s.Reported)
 			},
 		},
 		{
 			Name:    "Statuses/by id",
 			Promise: "each answer is about its own batch, wherever it stands in the question",
-			run: func(e *exam) {
-				a, b, never := e.committedBatch(), e.committedBatch(), e.batch()
+			run: func(e *checkRun) {
+				a, b, never := e.committedBatch(), e.committedBatch(), e.newBatch()
 				for _, asked := range [][]batch.Batch{{a, never, b}, {never, b, a}, {b, a, never}} {
-					answers := e.answers(asked...)
+					answers := e.requireAnswers(asked...)
 					assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
 					assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
 					s, ok := answers[never.ID]
-					assert.True(e, !ok || untraced(s), "%s was never sent, and is %s", never.Key(), s.Reported)
+					assert.True(e, !ok || hasNoTrace(s), "%s was never sent, and is %s", never.Key(), s.Reported)
 				}
 			},
 		},
 		{
-			Name:    "Statuses/verdicts apart",
-			Promise: "a batch that was decided against and one that was committed are distinguished in one question",
-			needs:   Decided,
-			run: func(e *exam) {
+			Name:        "Statuses/verdicts apart",
+			Promise:     "a batch that was decided against and one that was committed are distinguished in one question",
+			neededFault: Decided,
+			run: func(e *checkRun) {
 				good := e.committedBatch()
 				e.Set(Decided)
 				bad := e.acceptedBatch(e.Services[0])
 				e.requireBecomes(bad, batch.ReportedInvalid)
-				answers := e.answers(bad, good)
+				answers := e.requireAnswers(bad, good)
 				assert.Equal(e, batch.ReportedCommitted, answers[good.ID].Reported)
 				assert.Equal(e, batch.ReportedInvalid, answers[bad.ID].Reported)
 			},
 		},
 		{
-			Name:    "Statuses/shuffled",
-			Promise: "the order of the backend's answers does not matter",
-			needs:   StatusShuffled,
-			run: func(e *exam) {
-				a, b, never := e.committedBatch(), e.committedBatch(), e.batch()
+			Name:        "Statuses/shuffled",
+			Promise:     "the order of the backend's answers does not matter",
+			neededFault: StatusShuffled,
+			run: func(e *checkRun) {
+				a, b, never := e.committedBatch(), e.committedBatch(), e.newBatch()
 				e.Set(StatusShuffled)
-				answers := e.answers(a, b, never)
+				answers := e.requireAnswers(a, b, never)
 				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
 				assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
 				assert.NotEqual(e, batch.ReportedCommitted, answers[never.ID].Reported)
@@ -62,9 +62,9 @@ func statusChecks() []Check {
 		{
 			Name:    "Statuses/asked twice",
 			Promise: "an id that is asked about twice does no harm",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				a, b := e.committedBatch(), e.committedBatch()
-				answers := e.answers(a, b, a, a)
+				answers := e.requireAnswers(a, b, a, a)
 				require.Len(e, answers, 2)
 				assert.Equal(e, batch.ReportedCommitted, answers[a.ID].Reported)
 				assert.Equal(e, batch.ReportedCommitted, answers[b.ID].Reported)
@@ -73,9 +73,9 @@ func statusChecks() []Check {
 		{
 			Name:    "Statuses/attempt",
 			Promise: "an answer names no attempt but one that was made, or none",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				b := e.committedBatch()
-				s := e.answers(b)[b.ID]
+				s := e.requireAnswers(b)[b.ID]
 				assert.True(e, s.Attempt == 0 || s.Attempt == 1, "attempt %d", s.Attempt)
 			},
 		},

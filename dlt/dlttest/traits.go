@@ -19,7 +19,7 @@ func traitsChecks() []Check {
 		{
 			Name:    "Traits/sound",
 			Promise: "the ledger has a name, the same for every service unless it stands for several, and nothing that it declares is negative",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				for _, s := range append(e.Services, "", "a service nobody heard of") {
 					t := e.Ledger.Traits(s)
 					assert.Equal(e, e.traits.Routed, t.Routed)
@@ -44,14 +44,14 @@ func traitsChecks() []Check {
 		{
 			Name:    "Traits/abilities",
 			Promise: "the client has the methods that its traits declare, and no others unless the harness says why",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				off := map[string]bool{}
 				for _, s := range e.Services {
 					t := e.Ledger.Traits(s)
 					assert.NoError(e, t.Validate())
-					for _, a := range e.abilities(s, t) {
-						assert.True(e, a.implemented || !a.declared, "Traits.%s of %q declares the method %s, which the client does not have", a.trait, s, a.method)
-						if !a.implemented || a.declared {
+					for _, a := range e.methodSupports(s, t) {
+						assert.True(e, a.isImplemented || !a.isDeclared, "Traits.%s of %q declares the method %s, which the client does not have", a.trait, s, a.method)
+						if !a.isImplemented || a.isDeclared {
 							continue
 						}
 						off[a.trait] = true
@@ -68,7 +68,7 @@ func traitsChecks() []Check {
 		{
 			Name:    "Traits/stable",
 			Promise: "the answer for a service does not change while the client lives, whatever the backend does",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				same := func(when string) {
 					for _, s := range e.Services {
 						first := e.Ledger.Traits(s)
@@ -86,7 +86,7 @@ func traitsChecks() []Check {
 						continue
 					}
 					e.Set(f)
-					assert.Error(e, e.submit(e.batch()))
+					assert.Error(e, e.submit(e.newBatch()))
 					same(string(f))
 					e.Set(None)
 				}
@@ -95,7 +95,7 @@ func traitsChecks() []Check {
 		{
 			Name:    "Traits/concurrent",
 			Promise: "they may be asked for from anywhere at once",
-			run: func(e *exam) {
+			run: func(e *checkRun) {
 				var wg sync.WaitGroup
 				for range 8 {
 					wg.Go(func() {
@@ -110,26 +110,26 @@ func traitsChecks() []Check {
 	}
 }
 
-// ability is a method of [dlt.Unimplemented], and whether the client has it.
-type ability struct {
-	trait       string // the field of dlt.Traits that declares the method
-	method      string
-	declared    bool
-	implemented bool // true if the client has a method of its own
+// methodSupport is a method of [dlt.Unimplemented], and whether the client has it.
+type methodSupport struct {
+	trait         string // the field of dlt.Traits that declares the method
+	method        string
+	isDeclared    bool
+	isImplemented bool // true if the client has a method of its own
 }
 
-// abilities calls each method of dlt.Unimplemented with a context that is done. A method that the
-// client does not have returns an error that wraps errors.ErrUnsupported.
-func (e *exam) abilities(s batch.ServiceID, t dlt.Traits) []ability {
+// methodSupports calls each method of dlt.Unimplemented with a context that is done. A method that
+// the client does not have returns an error that wraps errors.ErrUnsupported.
+func (e *checkRun) methodSupports(s batch.ServiceID, t dlt.Traits) []methodSupport {
 	ctx, cancel := context.WithCancel(e.Context())
 	cancel()
-	b := e.batchOf(s)
-	list := []batch.Attempt{attempt(b), attempt(e.batchOf(s))}
-	_, resolved := e.Ledger.Resolve(ctx, e.doubt(b))
+	b := e.newBatchOf(s)
+	list := []batch.Attempt{attempt(b), attempt(e.newBatchOf(s))}
+	_, resolved := e.Ledger.Resolve(ctx, e.doubtOf(b))
 	streamed := e.Ledger.Events(ctx, []batch.ServiceID{s}, func(dlt.Event) error { return nil })
 	_, prepared := e.Ledger.Prepare(ctx, attempt(b))
 	has := func(err error) bool { return !errors.Is(err, errors.ErrUnsupported) }
-	return []ability{
+	return []methodSupport{
 		{"Resolves", "Resolve", t.Resolves, has(resolved)},
 		{"Streams", "Events", t.Streams, has(streamed)},
 		{"Checks", "Check", t.Checks, has(e.Ledger.Check(b))},

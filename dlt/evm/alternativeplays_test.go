@@ -506,7 +506,7 @@ func TestPrepareChoosesTheAlternative(t *testing.T) {
 	step("it waits in the pool", func() { head += 3; pooled = true }, 0, 1, 1, 1, 2)
 
 	again("anew", func() { pooled = false }, 0)
-	for range evm.MaxTurns + 1 { // the pool forgets it again and again
+	for range evm.MaxPermissions + 1 { // the pool forgets it again and again
 		s.mu.Lock()
 		head += 3
 		s.mu.Unlock()
@@ -517,7 +517,7 @@ func TestPrepareChoosesTheAlternative(t *testing.T) {
 	}
 	turns, _, err := evm.List(kept)
 	require.NoError(t, err)
-	assert.Len(t, turns, evm.MaxTurns-evm.MaxAlternatives, "each alternative above it keeps its room")
+	assert.Len(t, turns, evm.MaxPermissions-evm.MaxAlternatives, "each alternative above it keeps its room")
 	step("and it rises all the same", func() { pooled = true; head += 3 }, append(turns, 1)...)
 	step("and again", func() { head += 3 }, append(turns, 1, 2)...)
 	assert.LessOrEqual(t, len(kept), dlt.MaxPrepared)

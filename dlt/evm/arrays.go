@@ -12,16 +12,16 @@ const maxArrayLength = 100
 // arrayGrowsAfter is how long an endpoint must accept its arrays before their length is doubled.
 const arrayGrowsAfter = time.Minute
 
-// arrayLimit says how many requests an endpoint takes in one array. A refused array is halved. The
-// length grows again, because a refusal may come from a node that is gone, or may not be about the
-// length.
-type arrayLimit struct {
+// arrayLengthLimit says how many requests an endpoint takes in one array. A refused array is
+// halved. The length grows again, because a refusal may come from a node that is gone, or may not
+// be about the length.
+type arrayLengthLimit struct {
 	mu        sync.Mutex
 	maxLength int // 0 is maxArrayLength
 	changedAt time.Time
 }
 
-func (a *arrayLimit) length(now time.Time) int {
+func (a *arrayLengthLimit) length(now time.Time) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.maxLength > 0 && now.Sub(a.changedAt) >= arrayGrowsAfter {
@@ -35,7 +35,7 @@ func (a *arrayLimit) length(now time.Time) int {
 }
 
 // noteRefused notes that an array of n requests was refused.
-func (a *arrayLimit) noteRefused(n int, now time.Time) {
+func (a *arrayLengthLimit) noteRefused(n int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.maxLength, a.changedAt = max(1, n/2), now

@@ -18,7 +18,7 @@ type endpoint struct {
 	index        uint32
 	url          string
 	shownAddress string // the URL's scheme and host
-	arrayLimit   arrayLimit
+	arrayLimit   arrayLengthLimit
 	identity     identity
 	nextNonces   nextNonces
 	doubts       wire.DoubtCounter

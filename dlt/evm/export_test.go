@@ -29,13 +29,13 @@ func SlotGas(prepared []byte) (uint64, error) {
 }
 
 // List returns the content of prepared bytes of alternatives. turns has the index of the
-// alternative that went out in each turn.
+// alternative that went out by each permission.
 func List(prepared []byte) (turns []int, hashes []string, err error) {
 	s, err := decodeList(prepared)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, t := range s.turns {
+	for _, t := range s.sendPermissions {
 		turns = append(turns, t.entryIndex)
 	}
 	for _, e := range s.entries {
@@ -56,8 +56,8 @@ func ListAgain(prepared []byte) ([]byte, error) {
 	return s.encodeList(), nil
 }
 
-// MaxTurns is how many turns the slot of alternatives has room for.
-const MaxTurns = maxTurns
+// MaxPermissions is how many permissions the slot of alternatives has room for.
+const MaxPermissions = maxPermissions
 
 // MaxEntries is how many transactions a slot has room for. The last ClosingRoom of them are left
 // free for those that close its nonce.

@@ -89,7 +89,7 @@ func (f *nonceUseFinder) nextNonceByHeight(ctx context.Context, _ view, height u
 // answer. It asks again if the node does not have the block, because another node behind the same
 // address may have it.
 func (f *nonceUseFinder) nextNonceByHash(ctx context.Context, v view, height uint64) (n uint64, err error) {
-	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, height); err != nil {
+	if err := f.linkDown(ctx, f.op, f.endpoint, &blockDescent{linkedBlocks: v.linkedBlocks}, height); err != nil {
 		return 0, err
 	}
 	h, linked := v.linkedBlocks.hashAt(height)

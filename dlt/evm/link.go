@@ -12,17 +12,17 @@ func blockRequest(height uint64) request {
 	return request{"eth_getBlockByNumber", []any{hexQuantity(height), false}}
 }
 
-// descent links blocks below the lowest block of a run, during one question. readBlocks are the
-// blocks that were read and are not linked yet: a later answer, perhaps of another node, may have
-// the blocks above them.
-type descent struct {
+// blockDescent links blocks below the lowest block of a run, during one question. readBlocks are
+// the blocks that were read and are not linked yet: a later answer, perhaps of another node, may
+// have the blocks above them.
+type blockDescent struct {
 	*linkedBlocks
 	readBlocks map[evmtx.Hash]block
 }
 
 // addAnswers links the blocks in the answers, and reports whether the answers show a block that
 // was not read before.
-func (l *descent) addAnswers(answers []answer) (isNew bool) {
+func (l *blockDescent) addAnswers(answers []answer) (isNew bool) {
 	for _, a := range answers {
 		b, err := decodeBlock(a)
 		if err != nil {
@@ -44,7 +44,7 @@ func (l *descent) addAnswers(answers []answer) (isNew bool) {
 
 // wantedHeights returns the heights of the next headers to ask for. The height just below the run
 // is always among them: a block already read at that height is of another chain.
-func (l *descent) wantedHeights(height uint64) (heights []uint64) {
+func (l *blockDescent) wantedHeights(height uint64) (heights []uint64) {
 	there := map[uint64]bool{}
 	for _, b := range l.readBlocks {
 		there[b.number] = true
@@ -62,7 +62,7 @@ func (l *descent) wantedHeights(height uint64) (heights []uint64) {
 // remembers the linked blocks. It asks for maxLinksAsked headers at most, and uses at most half of
 // the time that is left; the next question goes on from there. It stops when the answers bring
 // nothing new. An error means that no node has answered.
-func (c *Client) linkDown(ctx context.Context, op string, e *endpoint, l *descent, height uint64) error {
+func (c *Client) linkDown(ctx context.Context, op string, e *endpoint, l *blockDescent, height uint64) error {
 	if height < l.top && l.top-height > maxLinkedBlocks {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (c *Client) linkDown(ctx context.Context, op string, e *endpoint, l *descen
 
 // checkStandsOn makes sure that the top of a view's linked blocks was built on the block b.
 func (f *nonceUseFinder) checkStandsOn(ctx context.Context, v view, b block) error {
-	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, b.number); err != nil {
+	if err := f.linkDown(ctx, f.op, f.endpoint, &blockDescent{linkedBlocks: v.linkedBlocks}, b.number); err != nil {
 		return err
 	}
 	if _, linked := v.linkedBlocks.hashAt(b.number); !linked {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// takeLinks reads the answers with headers. A header that is missing will be asked for again.
-func (p *nodeAnswers) takeLinks(answers []answer) error {
+// addLinks reads the answers with headers. A header that is missing will be asked for again.
+func (p *nodeAnswers) addLinks(answers []answer) error {
 	before := len(p.linkedBlocks.hashes)
 	p.descent.addAnswers(answers)
-	p.areLinksStuck = len(answers) > 0 && len(p.linkedBlocks.hashes) == before
+	p.areLinksIncomplete = len(answers) > 0 && len(p.linkedBlocks.hashes) == before
 	return nil
 }
 
@@ -30,7 +30,7 @@ func (p *nodeAnswers) lowestDeepReceipt() (lowest uint64, deep bool) {
 func (c *Client) linkReceipts(ctx context.Context, e *endpoint, p *nodeAnswers) error {
 	var errs []error
 	if lowest, deep := p.lowestDeepReceipt(); deep {
-		if !p.areLinksStuck {
+		if !p.areLinksIncomplete {
 			errs = append(errs, c.linkDown(ctx, opStatuses, e, &p.descent, lowest))
 		}
 		c.ancestry.remember(p.linkedBlocks)

@@ -158,7 +158,7 @@ func (p *preparation) addDeepHash(ctx context.Context, v view) (view, error) {
 	if v.isNoneDeep || p.client.options.Finality.usesTag() {
 		return v, nil
 	}
-	if err := p.client.linkDown(ctx, opPrepare, p.endpoint, &descent{linkedBlocks: v.linkedBlocks}, v.deep.number); err != nil {
+	if err := p.client.linkDown(ctx, opPrepare, p.endpoint, &blockDescent{linkedBlocks: v.linkedBlocks}, v.deep.number); err != nil {
 		return v, err
 	}
 	hash, linked := v.linkedBlocks.hashAt(v.deep.number)

@@ -26,7 +26,7 @@ func (c *Client) Prepare(ctx context.Context, a batch.Attempt) ([]byte, error) {
 	}
 	var out []byte
 	err = c.onPreferred(ctx, a.Key, func(e *endpoint) (err error) {
-		out, err = c.addTurn(ctx, e, a.Key, p, a.Prepared)
+		out, err = c.addPermission(ctx, e, a.Key, p, a.Prepared)
 		return doubtAsUnavailable(err)
 	})
 	return out, err
@@ -41,8 +41,8 @@ func (p *parsedPayload) readSlot(kept []byte) (*slot, error) {
 	return s, err
 }
 
-// addTurn returns the prepared bytes unchanged, or with one more turn.
-func (c *Client) addTurn(ctx context.Context, e *endpoint, key batch.Key, p *parsedPayload, kept []byte) ([]byte, error) {
+// addPermission returns the prepared bytes unchanged, or with one more permission.
+func (c *Client) addPermission(ctx context.Context, e *endpoint, key batch.Key, p *parsedPayload, kept []byte) ([]byte, error) {
 	s := newListSlot(p)
 	if len(kept) > 0 {
 		var err error
@@ -58,7 +58,7 @@ func (c *Client) addTurn(ctx context.Context, e *endpoint, key batch.Key, p *par
 	if err != nil {
 		return nil, &dlt.Error{Op: opPrepare, Kind: kindOfAny(answers), Message: c.shownText("next nonce: " + err.Error())}
 	}
-	next, changes, err := s.nextTurn(v.head, latest, c.options.BumpAfter, func() (bool, error) { return c.isForgotten(ctx, e, s.hashes()) })
+	next, changes, err := s.nextAllowedIndex(v.head, latest, c.options.BumpAfter, func() (bool, error) { return c.isForgotten(ctx, e, s.hashes()) })
 	switch {
 	case err != nil:
 		return nil, err
@@ -69,17 +69,17 @@ func (c *Client) addTurn(ctx context.Context, e *endpoint, key batch.Key, p *par
 		return nil, err
 	}
 	if len(kept) == 0 {
-		s.turns = []turn{{next, v.head.number}}
+		s.sendPermissions = []sendPermission{{next, v.head.number}}
 		return s.encodeList(), nil
 	}
-	return turn{next, v.head.number}.append(slices.Clone(kept)), nil
+	return sendPermission{next, v.head.number}.append(slices.Clone(kept)), nil
 }
 
-// nextTurn decides which alternative may be sent from this head on. latest is the account's next
-// nonce, and after is Options.BumpAfter. changes is false if no turn is to be added. forgotten
-// reports whether the node knows none of the alternatives.
-func (s *slot) nextTurn(head block, latest, after uint64, forgotten func() (bool, error)) (at int, changes bool, err error) {
-	if s.turns == nil {
+// nextAllowedIndex decides which alternative may be sent from this head on. latest is the
+// account's next nonce, and after is Options.BumpAfter. changes is false if no permission is to be
+// added. forgotten reports whether the node knows none of the alternatives.
+func (s *slot) nextAllowedIndex(head block, latest, after uint64, forgotten func() (bool, error)) (at int, changes bool, err error) {
+	if s.sendPermissions == nil {
 		at, _ = s.firstPaying(0, head)
 		return at, true, nil
 	}
@@ -94,9 +94,9 @@ func (s *slot) nextTurn(head block, latest, after uint64, forgotten func() (bool
 			}
 		}
 		if again {
-			return s.lastTurn(), s.hasRoomForTurn(), nil
+			return s.lastAllowedIndex(), s.hasRoomForPermission(), nil
 		}
 	}
-	at, changes = s.firstPaying(s.lastTurn()+1, head)
+	at, changes = s.firstPaying(s.lastAllowedIndex()+1, head)
 	return at, changes, nil
 }

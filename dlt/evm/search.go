@@ -27,7 +27,7 @@ func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) 
 		f.searches.restart(f.sender, f.nonce)
 		return 0, false, nil
 	}
-	if err := f.linkDown(ctx, f.op, f.endpoint, &descent{linkedBlocks: v.linkedBlocks}, from); err != nil {
+	if err := f.linkDown(ctx, f.op, f.endpoint, &blockDescent{linkedBlocks: v.linkedBlocks}, from); err != nil {
 		return 0, false, err
 	}
 	var reqs []request

@@ -19,13 +19,13 @@ import (
 //
 // The slot of an intent holds the signed transactions, and grows with each new one. The slot of
 // alternatives holds all of them from the beginning, because others may have them, too, and grows
-// by turns.
+// by permissions to send.
 type slot struct {
-	nonce   uint64
-	gas     uint64
-	maxFee  *big.Int // the batch's own limit
-	entries []entry
-	turns   []turn // nil for an intent
+	nonce           uint64
+	gas             uint64
+	maxFee          *big.Int // the batch's own limit
+	entries         []entry
+	sendPermissions []sendPermission // nil for an intent
 }
 
 // entry is a signed transaction without the parts that are in the payload or the slot.
@@ -39,8 +39,8 @@ type entry struct {
 	hash       evmtx.Hash
 }
 
-// turn means that from a height on an alternative, and each lower one, may be sent.
-type turn struct {
+// sendPermission means that from a height on an alternative, and each lower one, may be sent.
+type sendPermission struct {
 	entryIndex int
 	height     uint64 // height of the node's head
 }
@@ -62,8 +62,8 @@ const (
 	listSlotVersion = 2
 	listHeadBytes   = 1 + 1 + 8
 	listEntryBytes  = 2*feeBytes + 32
-	turnBytes       = 1 + 8
-	maxTurns        = (dlt.MaxPrepared - listHeadBytes - MaxAlternatives*listEntryBytes) / turnBytes
+	permissionBytes = 1 + 8
+	maxPermissions  = (dlt.MaxPrepared - listHeadBytes - MaxAlternatives*listEntryBytes) / permissionBytes
 )
 
 // newListSlot returns the slot of alternatives of which none may be sent yet.
@@ -93,7 +93,7 @@ func (s *slot) encodeList() []byte {
 	for _, e := range s.entries {
 		b = append(appendFee(appendFee(b, e.fee.Tip), e.fee.FeeCap), e.hash[:]...)
 	}
-	for _, t := range s.turns {
+	for _, t := range s.sendPermissions {
 		b = t.append(b)
 	}
 	return b
@@ -106,7 +106,7 @@ func (e *entry) append(b []byte) []byte {
 	return append(append(b, e.sig[:]...), e.hash[:]...)
 }
 
-func (t turn) append(b []byte) []byte {
+func (t sendPermission) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(append(b, byte(t.entryIndex)), t.height)
 }
 
@@ -139,7 +139,7 @@ func decodeList(b []byte) (*slot, error) {
 	}
 	n := int(b[1])
 	turns := len(b) - listHeadBytes - n*listEntryBytes
-	if n < 2 || n > MaxAlternatives || turns < turnBytes || turns%turnBytes != 0 || turns/turnBytes > maxTurns {
+	if n < 2 || n > MaxAlternatives || turns < permissionBytes || turns%permissionBytes != 0 || turns/permissionBytes > maxPermissions {
 		return fail()
 	}
 	s := &slot{nonce: binary.BigEndian.Uint64(b[2:])}
@@ -150,12 +150,12 @@ func decodeList(b []byte) (*slot, error) {
 		s.entries, rest = append(s.entries, e), rest[listEntryBytes:]
 	}
 	s.maxFee = s.entries[n-1].fee.FeeCap
-	for ; len(rest) > 0; rest = rest[turnBytes:] {
-		t := turn{int(rest[0]), binary.BigEndian.Uint64(rest[1:])}
-		if t.entryIndex >= n || len(s.turns) > 0 && t.entryIndex < s.turns[len(s.turns)-1].entryIndex {
+	for ; len(rest) > 0; rest = rest[permissionBytes:] {
+		t := sendPermission{int(rest[0]), binary.BigEndian.Uint64(rest[1:])}
+		if t.entryIndex >= n || len(s.sendPermissions) > 0 && t.entryIndex < s.sendPermissions[len(s.sendPermissions)-1].entryIndex {
 			return fail()
 		}
-		s.turns = append(s.turns, t)
+		s.sendPermissions = append(s.sendPermissions, t)
 	}
 	return s, nil
 }
@@ -163,10 +163,10 @@ func decodeList(b []byte) (*slot, error) {
 // lastEntry returns the transaction to send next: the one with the highest fees that may be sent.
 // Its height is that of the head from which on it may be sent.
 func (s *slot) lastEntry() entry {
-	if s.turns == nil {
+	if s.sendPermissions == nil {
 		return s.entries[len(s.entries)-1]
 	}
-	t := s.turns[len(s.turns)-1]
+	t := s.sendPermissions[len(s.sendPermissions)-1]
 	e := s.entries[t.entryIndex]
 	e.height = t.height
 	return e
@@ -223,8 +223,8 @@ func (s *slot) canRise() bool {
 	return len(s.entries) < room && s.leastReplacement().FeeCap.Cmp(s.maxFee) <= 0
 }
 
-// lastTurn returns the index of the alternative that may be sent last.
-func (s *slot) lastTurn() int { return s.turns[len(s.turns)-1].entryIndex }
+// lastAllowedIndex returns the index of the alternative that may be sent last.
+func (s *slot) lastAllowedIndex() int { return s.sendPermissions[len(s.sendPermissions)-1].entryIndex }
 
 // firstPaying returns the index of the lowest alternative, from the index from on, that pays the
 // base fee at this head. ok is false if none does.
@@ -237,9 +237,11 @@ func (s *slot) firstPaying(from int, head block) (i int, ok bool) {
 	return 0, false
 }
 
-// hasRoomForTurn reports whether the slot has room for another turn of the same alternative,
-// besides the room that is kept for each higher alternative.
-func (s *slot) hasRoomForTurn() bool { return len(s.turns)+MaxAlternatives < maxTurns }
+// hasRoomForPermission reports whether the slot has room for another permission of the same
+// alternative, besides the room that is kept for each higher alternative.
+func (s *slot) hasRoomForPermission() bool {
+	return len(s.sendPermissions)+MaxAlternatives < maxPermissions
+}
 
 // isStalled reports whether the last transaction waits, as far as this head shows, because its
 // fees are too low. after is Options.BumpAfter.

@@ -56,8 +56,8 @@ func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 }
 
 // finishAlternatives completes the statuses of batches with alternatives. It reports a batch whose
-// last alternative is stalled as stalled if another alternative, or another turn of the last one,
-// may be sent, and otherwise adds the reason to the message.
+// last alternative is stalled as stalled if another alternative, or another permission of the last
+// one, may be sent, and otherwise adds the reason to the message.
 func (c *Client) finishAlternatives(_ context.Context, _ *endpoint, p *nodeAnswers, all []*openBatch) error {
 	for _, o := range all {
 		s := o.slot
@@ -65,11 +65,11 @@ func (c *Client) finishAlternatives(_ context.Context, _ *endpoint, p *nodeAnswe
 		if s == nil || o.status.Reported != batch.ReportedPending || !ok || latest > s.nonce || !s.isStalled(p.head, c.options.BumpAfter) {
 			continue
 		}
-		_, higher := s.firstPaying(s.lastTurn()+1, p.head)
+		_, higher := s.firstPaying(s.lastAllowedIndex()+1, p.head)
 		switch {
-		case higher, latest < s.nonce && s.hasRoomForTurn():
+		case higher, latest < s.nonce && s.hasRoomForPermission():
 			o.status.Reported = batch.ReportedStalled
-		case s.lastTurn() == len(s.entries)-1:
+		case s.lastAllowedIndex() == len(s.entries)-1:
 			o.status.Message += fmt.Sprintf("; it is the last of %d alternatives", len(s.entries))
 		default:
 			o.status.Message += fmt.Sprintf("; the highest of %d alternatives pays at most %s gwei", len(s.entries), gwei(s.maxFee))
@@ -216,8 +216,8 @@ func (c *Client) askNode(ctx context.Context, e *endpoint, all []batchQuestion) 
 		return nil, err
 	}
 	v.highestDeep = c.highestDeep.update(v, false)
-	p.view, p.descent = v, descent{linkedBlocks: v.linkedBlocks}
-	errs := []error{p.takeReceipts(answers, asked)}
+	p.view, p.descent = v, blockDescent{linkedBlocks: v.linkedBlocks}
+	errs := []error{p.addReceipts(answers, asked)}
 	if err := c.followBlocks(ctx, e, p); err != nil {
 		errs = append(errs, c.asLedgerError(opStatuses, err))
 	}
@@ -228,7 +228,7 @@ func (c *Client) askNode(ctx context.Context, e *endpoint, all []batchQuestion) 
 	if answers, err = c.ask(ctx, opStatuses, e, r.requests()); err != nil {
 		errs = append(errs, c.asLedgerError(opStatuses, err))
 	} else {
-		errs = append(errs, p.takeRest(r, answers))
+		errs = append(errs, p.addRemaining(r, answers))
 		errs = append(errs, c.linkReceipts(ctx, e, p))
 	}
 	for _, h := range p.dropUnproved() {
@@ -295,7 +295,7 @@ func (c *Client) followBlocks(ctx context.Context, e *endpoint, p *nodeAnswers) 
 // wait, which may be gone at the next question.
 func (c *Client) remember(e *endpoint, p *nodeAnswers) {
 	for i, h := range p.hashes {
-		if p.isSingle[i] && p.lookups[i] == lookupInPool && p.sightingStates[i] != sightingAbsent && !p.isGapped(i) && !p.isHeldBack(i) {
+		if p.isSingle[i] && p.lookups[i] == lookupInPool && p.sightingStates[i] != sightingAbsent && !p.isBehindGap(i) && !p.isHeldBack(i) {
 			e.recentBlocks.notePooled(h, sighting{p.beganAt, p.listedHead, p.pooledTxs[i]})
 		}
 	}
@@ -323,24 +323,24 @@ const (
 // nodeAnswers holds a node's answers about some transactions, compared with one view.
 type nodeAnswers struct {
 	view
-	beganAt         time.Time
-	hashes          []evmtx.Hash
-	accounts        []string
-	mayRise         []bool // the transaction may be replaced
-	isSingle        []bool // the transaction is a batch by itself
-	isAnswered      []bool
-	receipts        []*receipt      // nil where the node has no receipt
-	isRemembered    []bool          // the receipt is remembered, so only its block was asked for
-	sightings       []sighting      // the transactions that the node's pool has shown before
-	sightingStates  []sightingState // the states of the sightings
-	listedHead      *listedBlock    // the head of the view; nil if its list is not known
-	listedChain     []*listedBlock  // the blocks from listedHead downwards
-	lookups         []lookupState
-	pooledTxs       []*pooledTx
-	canonicalHashes map[uint64]evmtx.Hash // the blocks of the view's chain by height; above the deep block, as one node reports them
-	descent         descent               // the way down the view's linked blocks
-	areLinksStuck   bool                  // the first headers could not be linked
-	nextNonces      map[nonceQuestion]uint64
+	beganAt            time.Time
+	hashes             []evmtx.Hash
+	accounts           []string
+	mayRise            []bool // the transaction may be replaced
+	isSingle           []bool // the transaction is a batch by itself
+	isAnswered         []bool
+	receipts           []*receipt      // nil where the node has no receipt
+	isRemembered       []bool          // the receipt is remembered, so only its block was asked for
+	sightings          []sighting      // the transactions that the node's pool has shown before
+	sightingStates     []sightingState // the states of the sightings
+	listedHead         *listedBlock    // the head of the view; nil if its list is not known
+	listedChain        []*listedBlock  // the blocks from listedHead downwards
+	lookups            []lookupState
+	pooledTxs          []*pooledTx
+	canonicalHashes    map[uint64]evmtx.Hash // the blocks of the view's chain by height; above the deep block, as one node reports them
+	descent            blockDescent          // the way down the view's linked blocks
+	areLinksIncomplete bool                  // the first headers could not be linked
+	nextNonces         map[nonceQuestion]uint64
 }
 
 // nonceQuestion is the question for an account's next nonce: after the last block ("latest"), or
@@ -405,9 +405,9 @@ func (p *nodeAnswers) dropUnproved() (gone []evmtx.Hash) {
 	return gone
 }
 
-// takeReceipts reads the answers with the receipts of the transactions at these places. An error
+// addReceipts reads the answers with the receipts of the transactions at these places. An error
 // leaves a transaction without a status.
-func (p *nodeAnswers) takeReceipts(answers []answer, places []int) error {
+func (p *nodeAnswers) addReceipts(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {
 		r, err := readReceipt(answers[n])
@@ -423,8 +423,8 @@ func (p *nodeAnswers) takeReceipts(answers []answer, places []int) error {
 	return errors.Join(errs...)
 }
 
-// restQuestions are the second questions, asked in the order of the fields.
-type restQuestions struct {
+// remainingQuestions are the second questions, asked in the order of the fields.
+type remainingQuestions struct {
 	heights  []uint64 // heights of blocks
 	links    []uint64 // heights of headers, which link a receipt's block to the view
 	counts   []nonceQuestion
@@ -433,12 +433,12 @@ type restQuestions struct {
 	reqs     [5][]request
 }
 
-func (r *restQuestions) requests() []request { return slices.Concat(r.reqs[:]...) }
+func (r *remainingQuestions) requests() []request { return slices.Concat(r.reqs[:]...) }
 
-// restQuestions returns the second questions: for blocks of receipts, for the next nonces of
+// remainingQuestions returns the second questions: for blocks of receipts, for the next nonces of
 // accounts whose transactions have no receipt, for receipts that were not asked for yet, and for
 // transactions without a receipt.
-func (p *nodeAnswers) restQuestions() (r restQuestions) {
+func (p *nodeAnswers) restQuestions() (r remainingQuestions) {
 	p.canonicalHashes[p.head.number] = p.head.hash
 	for i, one := range p.receipts {
 		if one != nil && p.isRemembered[i] && !p.isDeep(one.block.number) {
@@ -478,19 +478,19 @@ func (p *nodeAnswers) restQuestions() (r restQuestions) {
 	return r
 }
 
-// takeRest reads the answers to the second questions.
-func (p *nodeAnswers) takeRest(r restQuestions, answers []answer) error {
+// addRemaining reads the answers to the second questions.
+func (p *nodeAnswers) addRemaining(r remainingQuestions, answers []answer) error {
 	next := func(n int) (part []answer) {
 		part, answers = answers[:n], answers[n:]
 		return part
 	}
-	return errors.Join(p.takeBlocks(next(len(r.heights)), r.heights), p.takeNext(next(len(r.counts)), r.counts),
-		p.takeReceipts(next(len(r.receipts)), r.receipts), p.takeLookups(next(len(r.lookups)), r.lookups), p.takeLinks(next(len(r.links))))
+	return errors.Join(p.addBlocks(next(len(r.heights)), r.heights), p.addNextNonces(next(len(r.counts)), r.counts),
+		p.addReceipts(next(len(r.receipts)), r.receipts), p.addLookups(next(len(r.lookups)), r.lookups), p.addLinks(next(len(r.links))))
 }
 
-// takeBlocks reads the answers with the blocks at these heights. While nothing is deep, a node
+// addBlocks reads the answers with the blocks at these heights. While nothing is deep, a node
 // that is behind may not have a block yet.
-func (p *nodeAnswers) takeBlocks(answers []answer, heights []uint64) error {
+func (p *nodeAnswers) addBlocks(answers []answer, heights []uint64) error {
 	var errs []error
 	for i, h := range heights {
 		b, err := decodeBlock(answers[i])
@@ -505,8 +505,8 @@ func (p *nodeAnswers) takeBlocks(answers []answer, heights []uint64) error {
 	return errors.Join(errs...)
 }
 
-// takeNext reads the answers with the next nonces of accounts.
-func (p *nodeAnswers) takeNext(answers []answer, counts []nonceQuestion) error {
+// addNextNonces reads the answers with the next nonces of accounts.
+func (p *nodeAnswers) addNextNonces(answers []answer, counts []nonceQuestion) error {
 	var errs []error
 	for i, c := range counts {
 		n, err := decodeNumber(answers[i])
@@ -519,9 +519,9 @@ func (p *nodeAnswers) takeNext(answers []answer, counts []nonceQuestion) error {
 	return errors.Join(errs...)
 }
 
-// isGapped reports whether a transaction of the pool waits for an earlier nonce that nobody has
+// isBehindGap reports whether a transaction of the pool waits for an earlier nonce that nobody has
 // sent, or whose transaction was lost: no block can have it before that.
-func (p *nodeAnswers) isGapped(i int) bool {
+func (p *nodeAnswers) isBehindGap(i int) bool {
 	nonce, err := decodeQuantity(p.pooledTxs[i].Nonce)
 	next, asked := p.nextNonces[nonceQuestion{p.accounts[i], "pending"}]
 	return err == nil && asked && nonce > next
@@ -537,10 +537,10 @@ func (p *nodeAnswers) isHeldBack(i int) bool {
 	return err == nil && asked && nonce == next
 }
 
-// takeLookups reads the answers about the transactions at these places. A receipt says more than
+// addLookups reads the answers about the transactions at these places. A receipt says more than
 // such an answer. If the answer about the receipt is missing, "the node has the transaction"
 // counts, and "the node does not have it" does not.
-func (p *nodeAnswers) takeLookups(answers []answer, places []int) error {
+func (p *nodeAnswers) addLookups(answers []answer, places []int) error {
 	var errs []error
 	for n, i := range places {
 		if p.receipts[i] != nil {
@@ -664,11 +664,11 @@ func (p *nodeAnswers) statusOf(i int) (batch.Status, bool) {
 		return batch.Status{Reported: batch.ReportedInvalid, Receipts: []batch.Receipt{r.asBatch()}, Message: r.reason()}, true
 	case r != nil:
 		return batch.Status{Reported: batch.ReportedCommitted, Receipts: []batch.Receipt{r.asBatch()}}, true
-	case p.lookups[i] == lookupInPool && p.isGapped(i) && p.isAnswered[i]:
+	case p.lookups[i] == lookupInPool && p.isBehindGap(i) && p.isAnswered[i]:
 		// The missing nonce may be that of an earlier batch of the lane whose transaction was
 		// lost. That batch is sent again only once no batch behind it is under way.
 		return batch.Status{Reported: batch.ReportedUnknown}, true
-	case p.lookups[i] == lookupInPool && !p.isGapped(i):
+	case p.lookups[i] == lookupInPool && !p.isBehindGap(i):
 		return batch.Status{Reported: batch.ReportedPending, Message: p.pooledTxs[i].describeWait(p.head, p.beganAt, p.isHeldBack(i))}, true
 	case p.lookups[i] == lookupNowhere && p.isAnswered[i]:
 		return batch.Status{Reported: batch.ReportedUnknown}, true

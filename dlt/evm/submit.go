@@ -41,7 +41,7 @@ func (c *Client) Submit(ctx context.Context, a batch.Attempt) error {
 		if err != nil {
 			return c.unreadableError(opSubmit, a.Key, err)
 		}
-		at = s.lastTurn()
+		at = s.lastAllowedIndex()
 	}
 	key := a.Key
 	a.Key.ID, a.Payload = batch.ID(p.hashes[at].String()), p.encodedTxs[at]
@@ -94,7 +94,7 @@ func (s *submission) submit(ctx context.Context) error {
 	}
 	if verdict.class == classAccepted && !verdict.isNew {
 		// The node has a transaction already, which may be another one: only the hash says which.
-		if known, err := s.isKnown(ctx); err != nil || !known {
+		if known, err := s.isKnownToNode(ctx); err != nil || !known {
 			verdict.message += ", and the node does not show this transaction"
 			return s.newError(dlt.ErrDoubt, verdict)
 		}
@@ -265,7 +265,7 @@ func (s *submission) handleRefusal(ctx context.Context, v verdict) error {
 		if s.attempt.Number == 1 {
 			break
 		}
-		if known, err := s.isKnown(ctx); err != nil {
+		if known, err := s.isKnownToNode(ctx); err != nil {
 			return s.newError(dlt.ErrDoubt, v)
 		} else if known {
 			return nil
@@ -276,7 +276,7 @@ func (s *submission) handleRefusal(ctx context.Context, v verdict) error {
 		if v.status != http.StatusOK || v.code == 0 { // not the node's own answer: the transaction may still arrive there
 			return s.newError(dlt.ErrDoubt, v)
 		}
-		if known, err := s.isKnown(ctx); err == nil && known {
+		if known, err := s.isKnownToNode(ctx); err == nil && known {
 			return nil
 		}
 		return s.newError(dlt.ErrDoubt, v)
@@ -308,9 +308,9 @@ func (s *submission) newError(kind error, v verdict) *dlt.Error {
 	return &dlt.Error{Op: opSubmit, Kind: kind, StatusCode: status, Code: v.code, Message: v.message, RetryAfter: v.retryAfter}
 }
 
-// isKnown asks whether the node has the transaction, or another one of its batch, in its pool or
-// in a block.
-func (s *submission) isKnown(ctx context.Context) (bool, error) {
+// isKnownToNode asks whether the node has the transaction, or another one of its batch, in its
+// pool or in a block.
+func (s *submission) isKnownToNode(ctx context.Context) (bool, error) {
 	ours := s.batchHashes
 	if s.closesNonce {
 		ours = []evmtx.Hash{s.tx.Hash()}
@@ -349,7 +349,7 @@ func lookupRequests(hash string) []request {
 // handleUsed handles "nonce too low". The answer alone says neither that the transaction was mined
 // nor that it never will be: other bytes may have used the nonce, in a block that is not deep yet.
 func (s *submission) handleUsed(ctx context.Context, v verdict) error {
-	if known, err := s.isKnown(ctx); err != nil || known {
+	if known, err := s.isKnownToNode(ctx); err != nil || known {
 		if known {
 			return nil
 		}

@@ -114,7 +114,7 @@ func (o *openBatch) needsClosing() bool { return o.isWithdrawn && !o.slot.isClos
 // status. statusOfSlot is pure.
 func (p *nodeAnswers) statusOfSlot(first int, one batchQuestion) (st batch.Status, closed, ok bool) {
 	n := len(one.hashes)
-	if one.slot != nil && one.slot.turns == nil {
+	if one.slot != nil && one.slot.sendPermissions == nil {
 		n = one.slot.countOwn()
 	}
 	st, ok = p.statusOfAny(first, n)

@@ -13,30 +13,30 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// world is a ledger that makes the faults of the suite.
-type world struct {
+// faultyLedger is a ledger that makes the faults of the suite.
+type faultyLedger struct {
 	ledger *memory.Ledger
 
-	mu    sync.Mutex
-	fault dlttest.Fault
-	made  int
+	mu         sync.Mutex
+	fault      dlttest.Fault
+	batchCount int
 }
 
-func (w *world) set(f dlttest.Fault) {
+func (w *faultyLedger) setFault(f dlttest.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault = f
 }
 
-func (w *world) batch(s batch.ServiceID, content string) batch.Batch {
+func (w *faultyLedger) newBatch(s batch.ServiceID, content string) batch.Batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.made++
+	w.batchCount++
 	verb := map[dlttest.Fault]string{dlttest.Decided: "invalid", dlttest.Refused: "reject"}[w.fault]
-	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", w.made)), Service: s, Payload: []byte(verb + " payload " + content)}
+	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", w.batchCount)), Service: s, Payload: []byte(verb + " payload " + content)}
 }
 
-func (w *world) posts(id batch.ID) int {
+func (w *faultyLedger) postCount(id batch.ID) int {
 	n := 0
 	for _, e := range w.ledger.Journal() {
 		if e.Kind == memory.PostStart && e.Key.ID == id {
@@ -46,7 +46,7 @@ func (w *world) posts(id batch.ID) int {
 	return n
 }
 
-func (w *world) faultOf(batch.Attempt) memory.Fault {
+func (w *faultyLedger) faultOf(batch.Attempt) memory.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return memory.Fault{Kind: map[dlttest.Fault]memory.FaultKind{
@@ -55,13 +55,13 @@ func (w *world) faultOf(batch.Attempt) memory.Fault {
 	}[w.fault]}
 }
 
-func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
-	w := &world{}
+func startConformance(t dlttest.TB, o memory.Options) *dlttest.Harness {
+	w := &faultyLedger{}
 	o.Fault = w.faultOf
 	w.ledger = memory.New(&o)
 	inside := "client and ledger are one: there is no connection in between and no answer to be read"
 	return &dlttest.Harness{
-		Ledger: w.ledger, Batch: w.batch, Set: w.set, Posts: w.posts, SwitchedOff: denied(w.ledger.Traits("")),
+		Ledger: w.ledger, Batch: w.newBatch, Set: w.setFault, Posts: w.postCount, SwitchedOff: methodsSwitchedOff(w.ledger.Traits("")),
 		Lacks: map[dlttest.Fault]string{
 			dlttest.UnknownAnswer: inside, dlttest.Redirect: inside, dlttest.StatusUnreachable: inside,
 			dlttest.StatusLost: inside, dlttest.StatusHang: inside, dlttest.StatusGarbage: inside, dlttest.StatusUnknownWord: inside,
@@ -72,8 +72,9 @@ func open(t dlttest.TB, o memory.Options) *dlttest.Harness {
 	}
 }
 
-// denied returns the methods that the ledger has and the traits deny, with the reasons.
-func denied(t dlt.Traits) map[string]string {
+// methodsSwitchedOff returns the methods that the ledger has and the traits deny, with the
+// reasons.
+func methodsSwitchedOff(t dlt.Traits) map[string]string {
 	off := map[string]string{}
 	if !t.Resolves {
 		off["Resolves"] = "it is what Options.Traits make of it"
@@ -84,8 +85,8 @@ func denied(t dlt.Traits) map[string]string {
 	return off
 }
 
-// kinds returns options with which the ledger behaves like other kinds of ledgers.
-func kinds() map[string]memory.Options {
+// kindsOfLedgers returns options with which the ledger behaves like other kinds of ledgers.
+func kindsOfLedgers() map[string]memory.Options {
 	sawtooth := dlt.Traits{Name: "like sawtooth", ResendHarmlessFor: dlt.Forever, Grace: time.Second, MaxList: 10}
 	canton := dlt.Traits{Name: "like canton", ResendHarmlessFor: time.Hour, LateArrival: 20 * time.Millisecond, GroupsByService: true, Resolves: true}
 	unforgiving := memory.Unforgiving(20 * time.Millisecond)
@@ -97,10 +98,10 @@ func kinds() map[string]memory.Options {
 }
 
 func TestConformance(t *testing.T) {
-	for name, o := range kinds() {
+	for name, o := range kindsOfLedgers() {
 		t.Run(name, func(t *testing.T) {
 			o.Latency, o.CommitAfter = time.Millisecond, 5*time.Millisecond
-			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return open(t, o) })
+			dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness { return startConformance(t, o) })
 		})
 	}
 }
@@ -108,11 +109,11 @@ func TestConformance(t *testing.T) {
 // TestConformanceInVirtualTime runs the suite in bubbles, with the times of a real ledger. A
 // bubble ends only because the ledger starts no goroutine and honours contexts.
 func TestConformanceInVirtualTime(t *testing.T) {
-	for name, o := range kinds() {
+	for name, o := range kindsOfLedgers() {
 		o.Latency, o.CommitAfter = 20*time.Millisecond, 5*time.Second
 		for _, c := range dlttest.Checks() {
 			t.Run(name+"/"+c.Name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { c.Run(t, open(t, o)) })
+				synctest.Test(t, func(t *testing.T) { c.Run(t, startConformance(t, o)) })
 			})
 		}
 	}

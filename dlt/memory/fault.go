@@ -39,7 +39,7 @@ type Fault struct {
 	// may commit.
 	DecideAgainst bool
 
-	secondExecution bool // true while the batch is executed a second time
+	executesTwice bool // true while the batch is executed a second time
 }
 
 // Faults makes faults by seed: the fault of an attempt depends only on the seed, the batch and

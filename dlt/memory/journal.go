@@ -54,7 +54,7 @@ func (l *Ledger) Log(s batch.ServiceID) []batch.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.executeDue(time.Now())
-	return slices.Clone(l.log[s])
+	return slices.Clone(l.commitLog[s])
 }
 
 // Verify returns the first breach of dltbatch's promises in the journal: a batch committed

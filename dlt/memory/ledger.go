@@ -62,48 +62,48 @@ func Unforgiving(lateArrival time.Duration) dlt.Traits {
 type Ledger struct {
 	dlt.Unimplemented // for Prepare, Events and Check
 
-	o      Options
-	traits dlt.Traits
+	options Options
+	traits  dlt.Traits
 
-	mu       sync.Mutex
-	arrivals []arrival // accepted requests that are not executed yet, in the order of executeAt
-	batches  map[batch.ID]*batchRecord
-	log      map[batch.ServiceID][]batch.ID // the ids of committed batches, in the order of execution
-	history  map[batch.ServiceID][]batch.ID // ids in the order of their first arrival; only with Options.History
-	journal  []Entry
+	mu        sync.Mutex
+	arrivals  []arrival // accepted requests that are not executed yet, in the order of executeAt
+	batches   map[batch.ID]*batchRecord
+	commitLog map[batch.ServiceID][]batch.ID // the ids of committed batches, in the order of execution
+	knownIDs  map[batch.ServiceID][]batch.ID // ids in the order of their first arrival; only with Options.History
+	journal   []Entry
 }
 
 // arrival is a request on its way through the ledger.
 type arrival struct {
 	arrivesAt time.Time // when it reaches the ledger
 	executeAt time.Time // when it is executed
-	a         batch.Attempt
+	attempt   batch.Attempt
 	fault     Fault
-	seen      bool // true if it was added to the history
+	isSeen    bool // true if it was added to the history
 }
 
 // batchRecord is the ledger's memory of a batch.
 type batchRecord struct {
-	reported  batch.Reported // 0 means forgotten
-	message   string
-	attempt   int
-	lastTried time.Time // the last time that the batch was tried, for IgnoreDuplicates
-	cached    bool
-	committed time.Time // when the request arrived that was committed first; zero if none was
+	reported    batch.Reported // 0 means forgotten
+	message     string
+	attempt     int
+	lastTriedAt time.Time // the last time that the batch was tried, for IgnoreDuplicates
+	isCached    bool
+	committedAt time.Time // when the request arrived that was committed first; zero if none was
 }
 
 // New returns an empty ledger.
 func New(o *Options) *Ledger {
-	l := &Ledger{batches: map[batch.ID]*batchRecord{}, log: map[batch.ServiceID][]batch.ID{}, history: map[batch.ServiceID][]batch.ID{}}
+	l := &Ledger{batches: map[batch.ID]*batchRecord{}, commitLog: map[batch.ServiceID][]batch.ID{}, knownIDs: map[batch.ServiceID][]batch.ID{}}
 	if o != nil {
-		l.o = *o
+		l.options = *o
 	}
-	if l.o.CacheTime == 0 {
-		l.o.CacheTime = 1200 * time.Second
+	if l.options.CacheTime == 0 {
+		l.options.CacheTime = 1200 * time.Second
 	}
 	l.traits = Unforgiving(time.Second)
-	if l.o.Traits != nil {
-		l.traits = *l.o.Traits
+	if l.options.Traits != nil {
+		l.traits = *l.options.Traits
 	}
 	return l
 }
@@ -111,8 +111,8 @@ func New(o *Options) *Ledger {
 // Traits returns the same traits for every service.
 func (l *Ledger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 
-// errLost is the cause of doubt that a fault makes.
-var errLost = errors.New("connection lost")
+// errConnectionLost is the cause of doubt that a fault makes.
+var errConnectionLost = errors.New("connection lost")
 
 func faultError(kind error, message string) error {
 	return &dlt.Error{Op: "submit", Kind: kind, Message: message}
@@ -121,23 +121,23 @@ func faultError(kind error, message string) error {
 // Submit makes one attempt, with the fault that Options.Fault gives.
 func (l *Ledger) Submit(ctx context.Context, a batch.Attempt) error {
 	var f Fault
-	if l.o.Fault != nil {
-		f = l.o.Fault(a)
+	if l.options.Fault != nil {
+		f = l.options.Fault(a)
 	}
 	l.note(Entry{Kind: PostStart, Key: a.Key, Attempt: a.Number})
-	err := l.submit(ctx, []batch.Attempt{a}, []Fault{f})
+	err := l.submitAll(ctx, []batch.Attempt{a}, []Fault{f})
 	l.note(Entry{Kind: PostEnd, Key: a.Key, Attempt: a.Number, Err: err})
 	return err
 }
 
-func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Fault) error {
+func (l *Ledger) submitAll(ctx context.Context, list []batch.Attempt, faults []Fault) error {
 	f := faults[0]
 	take := func(d time.Duration) {
 		for i, a := range list {
 			l.accept(a, faults[i], d)
 		}
 	}
-	if err := sleep(ctx, l.o.Latency+f.Latency); err != nil && f.Kind != LostReply {
+	if err := sleep(ctx, l.options.Latency+f.Latency); err != nil && f.Kind != LostReply {
 		return fmt.Errorf("submit: %w", err) // the ledger has not accepted anything
 	}
 	switch f.Kind {
@@ -152,13 +152,13 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 	case NotYet:
 		return faultError(dlt.ErrNotYet, "not its turn")
 	case LostRequest:
-		return &dlt.Error{Op: "submit", Err: errLost}
+		return &dlt.Error{Op: "submit", Err: errConnectionLost}
 	case LostReply:
 		take(0)
-		return &dlt.Error{Op: "submit", Err: errLost}
+		return &dlt.Error{Op: "submit", Err: errConnectionLost}
 	case Late:
 		take(f.Delay)
-		return &dlt.Error{Op: "submit", Err: errLost}
+		return &dlt.Error{Op: "submit", Err: errConnectionLost}
 	case Hang:
 		<-ctx.Done()
 		return fmt.Errorf("submit: %w", ctx.Err())
@@ -182,12 +182,12 @@ func (l *Ledger) submit(ctx context.Context, list []batch.Attempt, faults []Faul
 func (l *Ledger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	faults := make([]Fault, len(list))
 	for i, a := range list {
-		if l.o.Fault != nil {
-			faults[i] = l.o.Fault(a)
+		if l.options.Fault != nil {
+			faults[i] = l.options.Fault(a)
 		}
 		l.note(Entry{Kind: PostStart, Key: a.Key, Attempt: a.Number, List: len(list)})
 	}
-	err := l.submit(ctx, list, faults)
+	err := l.submitAll(ctx, list, faults)
 	for _, a := range list {
 		l.note(Entry{Kind: PostEnd, Key: a.Key, Attempt: a.Number, List: len(list), Err: err})
 	}
@@ -200,7 +200,7 @@ func (l *Ledger) accept(a batch.Attempt, f Fault, d time.Duration) {
 	defer l.mu.Unlock()
 	a.Payload = slices.Clone(a.Payload)
 	at := time.Now().Add(d)
-	n := arrival{arrivesAt: at, executeAt: at.Add(l.o.CommitAfter), a: a, fault: f}
+	n := arrival{arrivesAt: at, executeAt: at.Add(l.options.CommitAfter), attempt: a, fault: f}
 	i, _ := slices.BinarySearchFunc(l.arrivals, n, func(x, y arrival) int {
 		if c := x.executeAt.Compare(y.executeAt); c != 0 {
 			return c
@@ -223,81 +223,81 @@ func (l *Ledger) executeDue(now time.Time) {
 
 // recordSeen adds the requests that have arrived to the history.
 func (l *Ledger) recordSeen(now time.Time) {
-	if l.o.History == 0 {
+	if l.options.History == 0 {
 		return
 	}
 	for {
 		next := -1
 		for i, n := range l.arrivals {
-			if !n.seen && !n.arrivesAt.After(now) && (next < 0 || n.arrivesAt.Before(l.arrivals[next].arrivesAt)) {
+			if !n.isSeen && !n.arrivesAt.After(now) && (next < 0 || n.arrivesAt.Before(l.arrivals[next].arrivesAt)) {
 				next = i
 			}
 		}
 		if next < 0 {
 			return
 		}
-		l.arrivals[next].seen = true
-		a := l.arrivals[next].a
-		known := l.history[a.Service]
+		l.arrivals[next].isSeen = true
+		a := l.arrivals[next].attempt
+		known := l.knownIDs[a.Service]
 		if !slices.Contains(known, a.ID) {
 			known = append(known, a.ID)
-			l.history[a.Service] = known[max(0, len(known)-l.o.History):]
+			l.knownIDs[a.Service] = known[max(0, len(known)-l.options.History):]
 		}
 	}
 }
 
 // remembers reports whether the ledger still answers about a batch.
 func (l *Ledger) remembers(key batch.Key) bool {
-	return l.o.History == 0 || slices.Contains(l.history[key.Service], key.ID)
+	return l.options.History == 0 || slices.Contains(l.knownIDs[key.Service], key.ID)
 }
 
 func (l *Ledger) execute(n arrival) {
-	k := l.batches[n.a.ID]
+	k := l.batches[n.attempt.ID]
 	if k == nil {
 		k = &batchRecord{}
-		l.batches[n.a.ID] = k
+		l.batches[n.attempt.ID] = k
 	}
-	if l.o.IgnoreDuplicates {
-		fresh := !k.cached || n.arrivesAt.Sub(k.lastTried) >= l.o.CacheTime
-		k.lastTried, k.cached = n.arrivesAt, true
-		if !k.committed.IsZero() {
+	if l.options.IgnoreDuplicates {
+		fresh := !k.isCached || n.arrivesAt.Sub(k.lastTriedAt) >= l.options.CacheTime
+		k.lastTriedAt, k.isCached = n.arrivesAt, true
+		if !k.committedAt.IsZero() {
 			k.reported = batch.ReportedCommitted
 			return
 		}
-		if !fresh && !n.fault.secondExecution {
+		if !fresh && !n.fault.executesTwice {
 			return
 		}
 	}
-	if !k.committed.IsZero() && n.arrivesAt.Sub(k.committed) < l.o.DeduplicateFor {
+	if !k.committedAt.IsZero() && n.arrivesAt.Sub(k.committedAt) < l.options.DeduplicateFor {
 		k.reported = batch.ReportedCommitted
 		return
 	}
-	k.attempt = n.a.Number
-	if n.fault.FailFirst && l.o.NameAttempts {
+	k.attempt = n.attempt.Number
+	if n.fault.FailFirst && l.options.NameAttempts {
 		k.reported, k.message = batch.ReportedFailed, "no effect this time"
 		return
 	}
-	e := Entry{Kind: Executed, Key: n.a.Key, Attempt: n.a.Number, At: n.executeAt}
-	if strings.HasPrefix(string(n.a.Payload), "invalid") || n.fault.DecideAgainst || (n.fault.InvalidFirst && !n.fault.secondExecution) {
+	e := Entry{Kind: Executed, Key: n.attempt.Key, Attempt: n.attempt.Number, At: n.executeAt}
+	if strings.HasPrefix(string(n.attempt.Payload), "invalid") || n.fault.DecideAgainst || (n.fault.InvalidFirst && !n.fault.executesTwice) {
 		k.reported, k.message = batch.ReportedInvalid, "decided against"
 		e.Kind = Invalid
 		l.journal = append(l.journal, e)
 		if n.fault.InvalidFirst { // the next block executes the batch again, and commits it
-			n.fault.secondExecution = true
+			n.fault.executesTwice = true
 			n.executeAt = n.executeAt.Add(n.fault.Delay)
 			l.arrivals = append(l.arrivals, n)
 			slices.SortStableFunc(l.arrivals, func(x, y arrival) int { return x.executeAt.Compare(y.executeAt) })
 		}
 		return
 	}
-	k.reported, k.committed = batch.ReportedCommitted, n.arrivesAt
-	l.log[n.a.Service] = append(l.log[n.a.Service], n.a.ID)
+	k.reported, k.committedAt = batch.ReportedCommitted, n.arrivesAt
+	l.commitLog[n.attempt.Service] = append(l.commitLog[n.attempt.Service], n.attempt.ID)
 	l.journal = append(l.journal, e)
 }
 
 // BatchStatuses answers at once after Latency.
 func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	if err := sleep(ctx, l.o.Latency); err != nil {
+	if err := sleep(ctx, l.options.Latency); err != nil {
 		return nil, fmt.Errorf("batch statuses: %w", err)
 	}
 	l.mu.Lock()
@@ -306,17 +306,17 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 	l.executeDue(now)
 	out := make([]batch.Status, 0, len(attempts))
 	for _, a := range attempts {
-		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown, Endpoint: l.o.Endpoint}
+		st := batch.Status{ID: a.ID, Reported: batch.ReportedUnknown, Endpoint: l.options.Endpoint}
 		if k := l.batches[a.ID]; k != nil && k.reported != 0 && l.remembers(a.Key) {
 			st.Reported, st.Message = k.reported, k.message
-			if l.o.NameAttempts {
+			if l.options.NameAttempts {
 				st.Attempt = k.attempt
 			}
 		}
-		earlier := l.o.EarlierVerdicts && st.Reported == batch.ReportedInvalid
-		if !earlier && (st.Reported != batch.ReportedCommitted || !l.o.IgnoreDuplicates) {
+		earlier := l.options.EarlierVerdicts && st.Reported == batch.ReportedInvalid
+		if !earlier && (st.Reported != batch.ReportedCommitted || !l.options.IgnoreDuplicates) {
 			for _, n := range l.arrivals { // while a second copy is on its way, the batch is pending again
-				if n.a.ID == a.ID && l.remembers(a.Key) && !n.arrivesAt.After(now) && !n.fault.secondExecution {
+				if n.attempt.ID == a.ID && l.remembers(a.Key) && !n.arrivesAt.After(now) && !n.fault.executesTwice {
 					st.Reported, st.Message, st.Attempt = batch.ReportedPending, "", 0
 				}
 			}
@@ -332,19 +332,19 @@ func (l *Ledger) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts 
 
 // Resolve reads the log, which survives restarts.
 func (l *Ledger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
-	if err := sleep(ctx, l.o.Latency); err != nil {
+	if err := sleep(ctx, l.options.Latency); err != nil {
 		return dlt.CannotTell, fmt.Errorf("resolve: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	l.executeDue(now)
-	if k := l.batches[a.ID]; k != nil && !k.committed.IsZero() {
+	if k := l.batches[a.ID]; k != nil && !k.committedAt.IsZero() {
 		l.journal = append(l.journal, Entry{Kind: Answered, Key: a.Key, At: now, Reported: batch.ReportedCommitted})
 		return dlt.Committed, nil
 	}
 	for _, n := range l.arrivals {
-		if n.a.ID == a.ID && !n.arrivesAt.After(now) {
+		if n.attempt.ID == a.ID && !n.arrivesAt.After(now) {
 			return dlt.InFlight, nil
 		}
 	}
@@ -359,12 +359,12 @@ func (l *Ledger) Restart() {
 	defer l.mu.Unlock()
 	now := time.Now()
 	l.executeDue(now)
-	clear(l.history)
+	clear(l.knownIDs)
 	l.arrivals = slices.DeleteFunc(l.arrivals, func(n arrival) bool { return !n.arrivesAt.After(now) })
 	for _, k := range l.batches {
-		k.cached = false
+		k.isCached = false
 		k.reported = 0
-		if l.o.IgnoreDuplicates && !k.committed.IsZero() {
+		if l.options.IgnoreDuplicates && !k.committedAt.IsZero() {
 			k.reported = batch.ReportedCommitted // the ledger's chain survives a restart
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// routed returns a Router with two ledgers, one for the services of each name, which make the same
-// faults.
-func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
-	w := &world{}
+// startRouterConformance returns a Router with two ledgers, one for the services of each name,
+// which make the same faults.
+func startRouterConformance(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
+	w := &faultyLedger{}
 	one.Fault, two.Fault = w.faultOf, w.faultOf
 	first, second := *one.Traits, *two.Traits
 	first.Name, second.Name = "first", "second"
@@ -31,16 +31,16 @@ func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
 		dlt.Route{Ledger: ledgers[1], Serves: func(s batch.ServiceID) bool { return strings.HasPrefix(string(s), "two") }},
 	)
 	require.NoError(t, err)
-	off := denied(first)
-	maps.Copy(off, denied(second))
+	off := methodsSwitchedOff(first)
+	maps.Copy(off, methodsSwitchedOff(second))
 	inside := "client and ledger are one: there is no connection in between and no answer to be read"
 	h := &dlttest.Harness{
-		Ledger: r, Batch: w.batch, Set: w.set, SwitchedOff: off,
+		Ledger: r, Batch: w.newBatch, Set: w.setFault, SwitchedOff: off,
 		Posts: func(id batch.ID) int {
 			w.ledger = ledgers[0]
-			n := w.posts(id)
+			n := w.postCount(id)
 			w.ledger = ledgers[1]
-			return n + w.posts(id)
+			return n + w.postCount(id)
 		},
 		Lacks: map[dlttest.Fault]string{
 			dlttest.StatusShuffled: "it always answers in reverse", dlttest.QuerySize: "its queries are calls, of whatever length",
@@ -57,7 +57,7 @@ func routed(t dlttest.TB, one, two memory.Options) *dlttest.Harness {
 
 // A Router passes the suite, whether its ledgers are alike or not.
 func TestConformanceOfARouter(t *testing.T) {
-	all := kinds()
+	all := kindsOfLedgers()
 	for _, pair := range [...][2]string{
 		{"unforgiving", "unforgiving"}, {"like sawtooth", "like sawtooth"}, {"like canton", "unforgiving"},
 	} {
@@ -66,7 +66,7 @@ func TestConformanceOfARouter(t *testing.T) {
 		two.Latency, two.CommitAfter = 20*time.Millisecond, 5*time.Second
 		for _, c := range dlttest.Checks() {
 			t.Run(fmt.Sprintf("%s and %s/%s", pair[0], pair[1], c.Name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { c.Run(t, routed(t, one, two)) })
+				synctest.Test(t, func(t *testing.T) { c.Run(t, startRouterConformance(t, one, two)) })
 			})
 		}
 	}

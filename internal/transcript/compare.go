@@ -20,14 +20,14 @@ type Comparer struct {
 var (
 	shortenedID = regexp.MustCompile(`[0-9a-zA-Z]{10}~`)
 	longHex     = regexp.MustCompile(`[0-9a-zA-Z]{60,}`)
-	host        = regexp.MustCompile(`(https?|tcp)://[0-9a-zA-Z.\-]+(:\d+)?`)
+	hostInURL   = regexp.MustCompile(`(https?|tcp)://[0-9a-zA-Z.\-]+(:\d+)?`)
 )
 
 // maskIDs replaces every id and every host, which differ from run to run, by a mark.
 func maskIDs(s string) string {
 	s = shortenedID.ReplaceAllString(s, "ID")
 	s = longHex.ReplaceAllString(s, "ID")
-	return host.ReplaceAllString(s, "$1://HOST")
+	return hostInURL.ReplaceAllString(s, "$1://HOST")
 }
 
 // Differences lists the differences of an answer from the recorded answer: in status, content
@@ -50,7 +50,7 @@ func (c Comparer) Differences(record, got Answer) []string {
 	var want, have any
 	wantErr, haveErr := json.Unmarshal([]byte(record.Body), &want), json.Unmarshal([]byte(got.Body), &have)
 	if wantErr == nil && haveErr == nil {
-		return c.shape(out, "body", want, have)
+		return c.compareShape(out, "body", want, have)
 	}
 	if a, b := maskIDs(record.Body), maskIDs(got.Body); a != b {
 		out = append(out, fmt.Sprintf("body: got %q, the record has %q", clipLine(b), clipLine(a)))
@@ -58,7 +58,7 @@ func (c Comparer) Differences(record, got Answer) []string {
 	return out
 }
 
-func (c Comparer) shape(out []string, at string, want, have any) []string {
+func (c Comparer) compareShape(out []string, at string, want, have any) []string {
 	differ := func(what string, a, b any) []string {
 		return append(out, fmt.Sprintf("%s: got %s %v, the record has %v", at, what, b, a))
 	}
@@ -66,7 +66,7 @@ func (c Comparer) shape(out []string, at string, want, have any) []string {
 	case map[string]any:
 		object, ok := have.(map[string]any)
 		if !ok {
-			return differ("a", "an object", kind(have))
+			return differ("a", "an object", jsonKind(have))
 		}
 		a, b := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(object))
 		if !slices.Equal(a, b) {
@@ -74,28 +74,28 @@ func (c Comparer) shape(out []string, at string, want, have any) []string {
 		}
 		for _, key := range a {
 			if slices.Contains(c.Free, key) {
-				if x, y := kind(want[key]), kind(object[key]); x != y {
+				if x, y := jsonKind(want[key]), jsonKind(object[key]); x != y {
 					out = append(out, fmt.Sprintf("%s.%s: got a %s, the record has a %s", at, key, y, x))
 				}
 				continue
 			}
-			out = c.shape(out, at+"."+key, want[key], object[key])
+			out = c.compareShape(out, at+"."+key, want[key], object[key])
 		}
 	case []any:
 		array, ok := have.([]any)
 		if !ok {
-			return differ("a", "an array", kind(have))
+			return differ("a", "an array", jsonKind(have))
 		}
 		if len(want) != len(array) {
 			return differ("the length", len(want), len(array))
 		}
 		for i := range want {
-			out = c.shape(out, fmt.Sprintf("%s[%d]", at, i), want[i], array[i])
+			out = c.compareShape(out, fmt.Sprintf("%s[%d]", at, i), want[i], array[i])
 		}
 	case string:
 		text, ok := have.(string)
 		if !ok {
-			return differ("a", "a string", kind(have))
+			return differ("a", "a string", jsonKind(have))
 		}
 		if a, b := maskIDs(want), maskIDs(text); a != b {
 			return differ("the text", fmt.Sprintf("%q", strings.TrimSpace(a)), fmt.Sprintf("%q", strings.TrimSpace(b)))
@@ -108,7 +108,7 @@ func (c Comparer) shape(out []string, at string, want, have any) []string {
 	return out
 }
 
-func kind(x any) string {
+func jsonKind(x any) string {
 	switch x.(type) {
 	case map[string]any:
 		return "object"

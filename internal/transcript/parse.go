@@ -16,30 +16,30 @@ var (
 	// requestLabel matches a line such as
 	//	> POST /scabbard/aaaaa-bbbbb/a000/batches   [truncated list]
 	requestLabel = regexp.MustCompile(`^> ([A-Z]+) (\S+(?:\.\.\.\[\d+ bytes\])?)(?: +\[(.*)\])?$`)
-	// requestMore matches a line such as
+	// requestDetails matches a line such as
 	//	> Host http://127.0.0.1:18085  Authorization: (none)  headers map[A:b]  body 2 bytes = 0a00
-	requestMore = regexp.MustCompile(`^> Host (\S+)  Authorization: (.*?)  headers map\[(.*)\]  body (\d+) bytes(?: = (.*))?$`)
-	cutMark     = regexp.MustCompile(`\.\.\.\[\d+ bytes\]$|\.\.\.\(cut\)$`)
-	bytesOnly   = regexp.MustCompile(`^\[(\d+) bytes\]$`)
+	requestDetails = regexp.MustCompile(`^> Host (\S+)  Authorization: (.*?)  headers map\[(.*)\]  body (\d+) bytes(?: = (.*))?$`)
+	cutMark        = regexp.MustCompile(`\.\.\.\[\d+ bytes\]$|\.\.\.\(cut\)$`)
+	byteCountOnly  = regexp.MustCompile(`^\[(\d+) bytes\]$`)
 	// answerLine matches lines such as
 	//	< 202 (104ms)  Content-Type: text/plain
 	//	< 202 after 3ms  A: b | C: d
 	answerLine = regexp.MustCompile(`^< (\d{3}) (?:\(([^)]*)\)|after (\S+))(?:  (.*))?$`)
 	failedLine = regexp.MustCompile(`^< error after (\S+): (.*)$`)
-	// seenStatus matches a line such as
+	// statusRemark matches a line such as
 	//	#   t=   30.1 ms  status of 25fc2a71: PENDING
-	seenStatus = regexp.MustCompile(`^#\s+t=\s*([\d.]+) ms\s+status of ([0-9a-zA-Z]+): (\S+)$`)
-	// seenArrow matches a line such as
+	statusRemark = regexp.MustCompile(`^#\s+t=\s*([\d.]+) ms\s+status of ([0-9a-zA-Z]+): (\S+)$`)
+	// statusArrow matches a line such as
 	//	       25ms  9dc729aa100e... -> Pending
-	seenArrow = regexp.MustCompile(`^\s+(\S+)  ([0-9a-fA-F]+)\.\.\. -> (\S+)$`)
-	// polled matches a line such as the following one, with status 200 and the time 0.650854s
+	statusArrow = regexp.MustCompile(`^\s+(\S+)  ([0-9a-fA-F]+)\.\.\. -> (\S+)$`)
+	// pollLine matches a line such as the following one, with status 200 and the time 0.650854s
 	// without a space in between
 	//	11:32:27.401 GET /batch_statuses {...}HTTP2000.650854s
-	polled = regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? (?:([A-Z]+) (\S+) )?(\{.*\})(?:HTTP(\d{3})([\d.]+s))?$`)
-	// frame matches a line such as
+	pollLine = regexp.MustCompile(`^\d\d:\d\d:\d\d(?:\.\d+)? (?:([A-Z]+) (\S+) )?(\{.*\})(?:HTTP(\d{3})([\d.]+s))?$`)
+	// frameLine matches a line such as
 	//	  0.048 raw < {...}
-	frame    = regexp.MustCompile(`^\s*(\d+\.\d+) raw ([<>]) (.*)$`)
-	frameEnd = regexp.MustCompile(`^\s*(\d+\.\d+) raw read: (.*)$`)
+	frameLine    = regexp.MustCompile(`^\s*(\d+\.\d+) raw ([<>]) (.*)$`)
+	frameEndLine = regexp.MustCompile(`^\s*(\d+\.\d+) raw read: (.*)$`)
 )
 
 // Parse parses a record. A line of no known form is a Note. The error names the first line that
@@ -53,7 +53,7 @@ func Parse(text string) ([]Entry, error) {
 		case strings.TrimSpace(line) == "":
 			p.lineIndex++
 		case strings.HasPrefix(line, "> "):
-			err = p.exchange()
+			err = p.readExchange()
 		case strings.HasPrefix(line, "< "):
 			err = fmt.Errorf("%q answers nothing", clipLine(line))
 		default:
@@ -72,7 +72,7 @@ type parser struct {
 	entries   []Entry
 }
 
-func (p *parser) add(line int, e Entry) {
+func (p *parser) addEntry(line int, e Entry) {
 	e.Line = line + 1
 	p.entries = append(p.entries, e)
 }
@@ -81,43 +81,43 @@ func (p *parser) add(line int, e Entry) {
 func (p *parser) readLine(line string) {
 	at := p.lineIndex
 	p.lineIndex++
-	if m := seenStatus.FindStringSubmatch(line); m != nil {
+	if m := statusRemark.FindStringSubmatch(line); m != nil {
 		if d, err := time.ParseDuration(m[1] + "ms"); err == nil {
-			p.add(at, Entry{Seen: &StatusSeen{After: d, ID: m[2], Status: m[3]}})
+			p.addEntry(at, Entry{Seen: &StatusSeen{After: d, ID: m[2], Status: m[3]}})
 			return
 		}
 	}
-	if m := seenArrow.FindStringSubmatch(line); m != nil {
+	if m := statusArrow.FindStringSubmatch(line); m != nil {
 		if d, err := time.ParseDuration(m[1]); err == nil {
-			p.add(at, Entry{Seen: &StatusSeen{After: d, ID: m[2], Status: m[3]}})
+			p.addEntry(at, Entry{Seen: &StatusSeen{After: d, ID: m[2], Status: m[3]}})
 			return
 		}
 	}
-	if m := polled.FindStringSubmatch(line); m != nil {
+	if m := pollLine.FindStringSubmatch(line); m != nil {
 		e := &Exchange{Request: Request{Method: m[1], Target: m[2], Size: -1}}
 		e.Answer.Body = m[3]
 		e.Answer.Status, _ = strconv.Atoi(m[4])            // 0 if the line has no status
 		e.Answer.After, _ = time.ParseDuration("0" + m[5]) // 0 if the line has no time
-		p.add(at, Entry{Exchange: e})
+		p.addEntry(at, Entry{Exchange: e})
 		return
 	}
-	if m := frame.FindStringSubmatch(line); m != nil {
+	if m := frameLine.FindStringSubmatch(line); m != nil {
 		if d, err := time.ParseDuration(m[1] + "s"); err == nil {
 			text, cut := strings.CutSuffix(m[3], "...")
-			p.add(at, Entry{Frame: &Frame{At: d, Sent: m[2] == ">", Text: text, Cut: cut}})
+			p.addEntry(at, Entry{Frame: &Frame{At: d, Sent: m[2] == ">", Text: text, Cut: cut}})
 			return
 		}
 	}
-	if m := frameEnd.FindStringSubmatch(line); m != nil {
+	if m := frameEndLine.FindStringSubmatch(line); m != nil {
 		if d, err := time.ParseDuration(m[1] + "s"); err == nil {
-			p.add(at, Entry{Frame: &Frame{At: d, Text: m[2], End: true}})
+			p.addEntry(at, Entry{Frame: &Frame{At: d, Text: m[2], End: true}})
 			return
 		}
 	}
-	p.add(at, Entry{Note: strings.TrimSpace(strings.TrimLeft(line, "#= "))})
+	p.addEntry(at, Entry{Note: strings.TrimSpace(strings.TrimLeft(line, "#= "))})
 }
 
-func (p *parser) exchange() error {
+func (p *parser) readExchange() error {
 	e := &Exchange{}
 	line := p.lines[p.lineIndex]
 	start := p.lineIndex
@@ -126,7 +126,7 @@ func (p *parser) exchange() error {
 		if m[3] != "" {
 			e.Request.Header.Set("Content-Type", m[3])
 		}
-		if b := bytesOnly.FindStringSubmatch(m[4]); b != nil {
+		if b := byteCountOnly.FindStringSubmatch(m[4]); b != nil {
 			size, err := strconv.Atoi(b[1])
 			if err != nil {
 				return fmt.Errorf("%q is no number of bytes", clipLine(b[1]))
@@ -145,7 +145,7 @@ func (p *parser) exchange() error {
 	}
 	p.lineIndex++
 	if p.lineIndex < len(p.lines) {
-		if m := requestMore.FindStringSubmatch(p.lines[p.lineIndex]); m != nil {
+		if m := requestDetails.FindStringSubmatch(p.lines[p.lineIndex]); m != nil {
 			size, err := strconv.Atoi(m[4])
 			if err != nil {
 				return fmt.Errorf("%q is no number of bytes", clipLine(m[4]))
@@ -156,14 +156,14 @@ func (p *parser) exchange() error {
 			p.lineIndex++
 		}
 	}
-	if err := p.answer(e); err != nil {
+	if err := p.readAnswer(e); err != nil {
 		return err
 	}
-	p.add(start, Entry{Exchange: e})
+	p.addEntry(start, Entry{Exchange: e})
 	return nil
 }
 
-func (p *parser) answer(e *Exchange) error {
+func (p *parser) readAnswer(e *Exchange) error {
 	if p.lineIndex >= len(p.lines) {
 		return fmt.Errorf("the record ends before the answer")
 	}

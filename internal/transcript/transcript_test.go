@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample has each kind of line that the records of Sawtooth and Splinter nodes have.
-const sample = `# 2026-11-22T11:07:48Z  target http://127.0.0.1:8008 sim=false
+// sampleTranscript has each kind of line that the records of Sawtooth and Splinter nodes have.
+const sampleTranscript = `# 2026-11-22T11:07:48Z  target http://127.0.0.1:8008 sim=false
 # first POST
 > POST /batches  content-type="application/octet-stream" [960 bytes]
 < 202 (104ms)  Content-Type: application/json; charset=utf-8
@@ -56,7 +56,7 @@ const sample = `# 2026-11-22T11:07:48Z  target http://127.0.0.1:8008 sim=false
 `
 
 func TestParse(t *testing.T) {
-	entries, err := Parse(sample)
+	entries, err := Parse(sampleTranscript)
 	require.NoError(t, err)
 	all := Exchanges(entries)
 	require.Len(t, all, 8)
@@ -174,7 +174,7 @@ func TestDifferences(t *testing.T) {
 	require.NotEmpty(t, c.Differences(answer("plain text"), answer("other text")))
 }
 
-func TestRead(t *testing.T) {
+func TestReadAnswer(t *testing.T) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader(http.StatusTeapot)
@@ -190,7 +190,7 @@ func TestRead(t *testing.T) {
 // For any bytes, Parse does not panic and keeps the order of lines, and an answer never differs
 // from itself.
 func FuzzParse(f *testing.F) {
-	f.Add(sample)
+	f.Add(sampleTranscript)
 	f.Add("> GET /a\n< 200 (1ms)\n\n\n#")
 	f.Fuzz(func(t *testing.T, text string) {
 		entries, err := Parse(text)

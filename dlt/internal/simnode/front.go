@@ -18,11 +18,11 @@ type Front struct {
 	// closed with the others. Otherwise the code that has taken a connection over closes it.
 	CutHijacked bool
 
-	mu       sync.Mutex
-	addr     string // address with the port; set by the first listen
-	listener net.Listener
-	server   *http.Server
-	served   chan struct{} // closed when Serve has returned
+	mu            sync.Mutex
+	listenAddress string // address with the port; set by the first listen
+	listener      net.Listener
+	server        *http.Server
+	serveEnd      chan struct{} // closed when Serve has returned
 
 	connMu sync.Mutex
 	conns  map[net.Conn]struct{}
@@ -32,7 +32,7 @@ type Front struct {
 func (f *Front) Addr() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.addr
+	return f.listenAddress
 }
 
 // URL returns the base URL, "http://127.0.0.1:41234"; "" before the first listen.
@@ -58,13 +58,13 @@ func (f *Front) Resume(listen func(addr string) (net.Listener, error), server *h
 	if f.listener != nil {
 		return nil
 	}
-	l, err := listen(f.addr)
+	l, err := listen(f.listenAddress)
 	if err != nil {
 		return err
 	}
-	server.ConnState = f.track
+	server.ConnState = f.trackConn
 	served := make(chan struct{})
-	f.listener, f.addr, f.server, f.served = l, l.Addr().String(), server, served
+	f.listener, f.listenAddress, f.server, f.serveEnd = l, l.Addr().String(), server, served
 	go func() {
 		defer close(served)
 		_ = server.Serve(l) // Serve returns when the server is closed
@@ -81,7 +81,7 @@ func (f *Front) Stop(then func()) {
 		return
 	}
 	_ = f.server.Close() // Serve closes the listener, too; an error of the second close does not matter
-	<-f.served
+	<-f.serveEnd
 	f.Cut()
 	then()
 	f.listener, f.server = nil, nil
@@ -98,8 +98,8 @@ func (f *Front) Cut() {
 	}
 }
 
-// track records the open connections, so that they can be cut.
-func (f *Front) track(c net.Conn, s http.ConnState) {
+// trackConn records the open connections, so that they can be cut.
+func (f *Front) trackConn(c net.Conn, s http.ConnState) {
 	f.connMu.Lock()
 	defer f.connMu.Unlock()
 	switch {

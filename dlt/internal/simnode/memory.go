@@ -12,16 +12,16 @@ import (
 // goroutine that waits for a pipe as blocked, unlike one that waits for a socket, so its clock
 // goes on.
 type memoryListener struct {
-	addr   memoryAddr
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
+	addr      memoryAddr
+	conns     chan net.Conn
+	closing   chan struct{}
+	closeOnce sync.Once
 }
 
 // NewMemoryListener returns a listener without a socket, at an address that [Front.Client]
 // reaches.
 func NewMemoryListener(addr string) net.Listener {
-	return &memoryListener{addr: memoryAddr(addr), conns: make(chan net.Conn), closed: make(chan struct{})}
+	return &memoryListener{addr: memoryAddr(addr), conns: make(chan net.Conn), closing: make(chan struct{})}
 }
 
 // Accept implements net.Listener.
@@ -29,14 +29,14 @@ func (m *memoryListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-m.conns:
 		return c, nil
-	case <-m.closed:
+	case <-m.closing:
 		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener.
 func (m *memoryListener) Close() error {
-	m.once.Do(func() { close(m.closed) })
+	m.closeOnce.Do(func() { close(m.closing) })
 	return nil
 }
 
@@ -55,7 +55,7 @@ func (m *memoryListener) dial(ctx context.Context) (net.Conn, error) {
 		return client, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-m.closed:
+	case <-m.closing:
 		return nil, refusedError(m.addr)
 	}
 }

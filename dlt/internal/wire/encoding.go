@@ -19,9 +19,9 @@ func AcceptEncoding(h http.Header) {
 	}
 }
 
-// onlyDecodable reports whether Decode can read each encoding that a value of Accept-Encoding
+// dropUndecodable reports whether Decode can read each encoding that a value of Accept-Encoding
 // names.
-func onlyDecodable(value string) bool {
+func dropUndecodable(value string) bool {
 	for name := range strings.SplitSeq(value, ",") {
 		name, _, _ = strings.Cut(name, ";")
 		switch strings.ToLower(strings.TrimSpace(name)) {
@@ -42,7 +42,7 @@ func Decode(resp *http.Response) {
 	case "", "identity":
 		return
 	case "gzip", "x-gzip":
-		resp.Body = &gzipBody{raw: contentReader{r: resp.Body}, body: resp.Body}
+		resp.Body = &gzipBody{source: contentReader{source: resp.Body}, body: resp.Body}
 	default:
 		resp.Body = &unreadableBody{resp.Body, fmt.Errorf("the answer has the encoding %.40q, and this client reads gzip", encoding)}
 	}
@@ -53,24 +53,24 @@ func Decode(resp *http.Response) {
 
 // gzipBody reads gzip's header at the first Read, because that may wait for the server.
 type gzipBody struct {
-	raw  contentReader
-	z    *gzip.Reader
-	body io.Closer
-	err  error
+	source   contentReader
+	unzipper *gzip.Reader
+	body     io.Closer
+	err      error
 }
 
 // Read implements [io.Reader].
 func (u *gzipBody) Read(p []byte) (n int, err error) {
-	if u.z == nil && u.err == nil {
-		if u.z, u.err = gzip.NewReader(&u.raw); errors.Is(u.err, io.EOF) && u.raw.total > 0 {
+	if u.unzipper == nil && u.err == nil {
+		if u.unzipper, u.err = gzip.NewReader(&u.source); errors.Is(u.err, io.EOF) && u.source.totalBytes > 0 {
 			u.err = io.ErrUnexpectedEOF
 		}
 	}
 	if u.err != nil {
 		return 0, u.err
 	}
-	if n, err = u.z.Read(p); n > 0 {
-		u.raw.withoutContent = 0
+	if n, err = u.unzipper.Read(p); n > 0 {
+		u.source.bytesWithoutContent = 0
 	}
 	return n, err
 }
@@ -81,8 +81,8 @@ func (u *gzipBody) Close() error { return u.body.Close() }
 // contentReader ends an answer when too many of its bytes have no content. No limit on the content
 // would end such an answer.
 type contentReader struct {
-	r                     io.Reader
-	total, withoutContent int64
+	source                          io.Reader
+	totalBytes, bytesWithoutContent int64
 }
 
 const maxWithoutContent = 1 << 20
@@ -91,11 +91,11 @@ var errNoContent = errors.New("the compressed answer goes on without content")
 
 // Read implements [io.Reader].
 func (f *contentReader) Read(p []byte) (int, error) {
-	if f.withoutContent > maxWithoutContent {
+	if f.bytesWithoutContent > maxWithoutContent {
 		return 0, errNoContent
 	}
-	n, err := f.r.Read(p)
-	f.total, f.withoutContent = f.total+int64(n), f.withoutContent+int64(n)
+	n, err := f.source.Read(p)
+	f.totalBytes, f.bytesWithoutContent = f.totalBytes+int64(n), f.bytesWithoutContent+int64(n)
 	return n, err
 }
 

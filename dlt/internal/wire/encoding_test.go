@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-func zipped(t *testing.T, text []byte) []byte {
+func gzipText(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -26,9 +26,9 @@ func zipped(t *testing.T, text []byte) []byte {
 	return b.Bytes()
 }
 
-// answered returns a server's answer with this body and encoding to a client that asks for no
+// receiveAnswer returns a server's answer with this body and encoding to a client that asks for no
 // encoding.
-func answered(t *testing.T, encoding string, body []byte) *http.Response {
+func receiveAnswer(t *testing.T, encoding string, body []byte) *http.Response {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, []string{"identity"}, r.Header["Accept-Encoding"])
@@ -53,32 +53,32 @@ func answered(t *testing.T, encoding string, body []byte) *http.Response {
 func TestDecode(t *testing.T) {
 	tier.Plain(t)
 	text := []byte(strings.Repeat("all is well ", 1000))
-	z := zipped(t, text)
-	empty := zipped(t, nil)
+	z := gzipText(t, text)
+	empty := gzipText(t, nil)
 	for name, c := range map[string]struct {
 		encoding string
 		body     []byte
-		most     int64
+		maxBytes int64
 		want     []byte
 		says     string
 	}{
-		"as it is":        {body: text, most: 1 << 20, want: text},
-		"identity":        {encoding: "identity", body: text, most: 1 << 20, want: text},
-		"gzip":            {encoding: "gzip", body: z, most: 1 << 20, want: text},
-		"capitals":        {encoding: "GZIP", body: z, most: 1 << 20, want: text},
-		"nothing in it":   {encoding: "gzip", body: empty, most: 1 << 20, want: []byte{}},
-		"too much":        {encoding: "gzip", body: z, most: int64(len(text)) - 1, says: "larger than"},
-		"a bomb":          {encoding: "gzip", body: zipped(t, make([]byte, 64<<20)), most: 1 << 20, says: "larger than"},
-		"cut":             {encoding: "gzip", body: z[:len(z)-4], most: 1 << 20, says: "EOF"},
-		"cut in the head": {encoding: "gzip", body: z[:4], most: 1 << 20, says: "EOF"},
-		"not gzip":        {encoding: "gzip", body: text, most: 1 << 20, says: "gzip"},
-		"other":           {encoding: "br", body: text, most: 1 << 20, says: `"br"`},
-		"twice":           {encoding: "gzip, gzip", body: z, most: 1 << 20, says: "gzip, gzip"},
-		"without content": {encoding: "gzip", body: bytes.Repeat(empty, 100_000), most: 1 << 20, says: "without content"},
+		"as it is":        {body: text, maxBytes: 1 << 20, want: text},
+		"identity":        {encoding: "identity", body: text, maxBytes: 1 << 20, want: text},
+		"gzip":            {encoding: "gzip", body: z, maxBytes: 1 << 20, want: text},
+		"capitals":        {encoding: "GZIP", body: z, maxBytes: 1 << 20, want: text},
+		"nothing in it":   {encoding: "gzip", body: empty, maxBytes: 1 << 20, want: []byte{}},
+		"too much":        {encoding: "gzip", body: z, maxBytes: int64(len(text)) - 1, says: "larger than"},
+		"a bomb":          {encoding: "gzip", body: gzipText(t, make([]byte, 64<<20)), maxBytes: 1 << 20, says: "larger than"},
+		"cut":             {encoding: "gzip", body: z[:len(z)-4], maxBytes: 1 << 20, says: "EOF"},
+		"cut in the head": {encoding: "gzip", body: z[:4], maxBytes: 1 << 20, says: "EOF"},
+		"not gzip":        {encoding: "gzip", body: text, maxBytes: 1 << 20, says: "gzip"},
+		"other":           {encoding: "br", body: text, maxBytes: 1 << 20, says: `"br"`},
+		"twice":           {encoding: "gzip, gzip", body: z, maxBytes: 1 << 20, says: "gzip, gzip"},
+		"without content": {encoding: "gzip", body: bytes.Repeat(empty, 100_000), maxBytes: 1 << 20, says: "without content"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := answered(t, c.encoding, c.body)
-			got, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.most})
+			resp := receiveAnswer(t, c.encoding, c.body)
+			got, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.maxBytes})
 			if c.says != "" {
 				require.ErrorContains(t, err, c.says)
 				return

@@ -39,7 +39,7 @@ func CheckHeader(h http.Header, own ...string) error {
 		case "Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Expect", "Connection", "Host", "Cookie":
 			return refuse("no header that the client sets itself or never sends")
 		}
-		if canonical == acceptEncoding && (name != canonical || slices.ContainsFunc(values, func(v string) bool { return !onlyDecodable(v) })) {
+		if canonical == acceptEncoding && (name != canonical || slices.ContainsFunc(values, func(v string) bool { return !dropUndecodable(v) })) {
 			return refuse("Accept-Encoding, and of it gzip or identity")
 		}
 		if slices.Contains(own, canonical) {
@@ -114,7 +114,7 @@ func ParseURL(field, s, example, auth string) (*url.URL, error) {
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
 		return refuse("an http or https URL with a host, such as " + example)
-	case !validPort(u.Port()):
+	case !isValidPort(u.Port()):
 		return refuse("a port from 1 to 65535")
 	case u.User != nil:
 		return refuse("no user or password in the URL; " + auth + " authorization")
@@ -124,7 +124,7 @@ func ParseURL(field, s, example, auth string) (*url.URL, error) {
 	return u, nil
 }
 
-func validPort(s string) bool {
+func isValidPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return s == "" || (err == nil && n > 0)
 }

@@ -35,7 +35,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // Refuses is true for exactly these statuses, known or not.
-func TestRefuses(t *testing.T) {
+func TestVerdictRefuses(t *testing.T) {
 	refused := []int{301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 411, 414, 415, 417, 421, 426, 431}
 	for status := range 1000 {
 		assert.Equal(t, slices.Contains(refused, status), wire.Refuses(status), status)

@@ -12,21 +12,21 @@ import (
 // has read a well-formed value to its end: odd says that the value has another kind than the
 // wanted one, and the next value can be read. After err no value can be read.
 type Stream struct {
-	json     *json.Decoder
-	bound    *BoundedReader
-	maxPiece int64
+	decoder       *json.Decoder
+	boundedReader *BoundedReader
+	maxPieceBytes int64
 }
 
 // NewStream returns a reader of the document in r. A piece of it may have at most most bytes.
 func NewStream(r io.Reader, most int64) *Stream {
 	b := &BoundedReader{R: r, Left: most}
-	return &Stream{json: json.NewDecoder(b), bound: b, maxPiece: most}
+	return &Stream{decoder: json.NewDecoder(b), boundedReader: b, maxPieceBytes: most}
 }
 
 // Value decodes the next value, which is one piece.
 func (s *Stream) Value(into any) (odd, err error) {
-	s.bound.Left = s.maxPiece
-	err = s.json.Decode(into)
+	s.boundedReader.Left = s.maxPieceBytes
+	err = s.decoder.Decode(into)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return err, nil
 	}
@@ -36,12 +36,12 @@ func (s *Stream) Value(into any) (odd, err error) {
 // Object reads an object. field gets each key, and reads its value with a method of the Stream.
 // null counts as an object without keys.
 func (s *Stream) Object(field func(key string) error) (odd, err error) {
-	open, odd, err := s.open('{', "object")
+	open, odd, err := s.openDelim('{', "object")
 	if !open {
 		return odd, err
 	}
-	for s.more() {
-		key, err := s.token()
+	for s.hasMore() {
+		key, err := s.nextToken()
 		if err != nil {
 			return nil, err
 		}
@@ -50,28 +50,28 @@ func (s *Stream) Object(field func(key string) error) (odd, err error) {
 			return nil, err
 		}
 	}
-	_, err = s.token()
+	_, err = s.nextToken()
 	return nil, err
 }
 
 // List reads a list. each reads one element with a method of the Stream.
 func (s *Stream) List(each func() error) (odd, err error) {
-	open, odd, err := s.open('[', "list")
+	open, odd, err := s.openDelim('[', "list")
 	if !open {
 		return odd, err
 	}
-	for s.more() {
+	for s.hasMore() {
 		if err := each(); err != nil {
 			return nil, err
 		}
 	}
-	_, err = s.token()
+	_, err = s.nextToken()
 	return nil, err
 }
 
 // Skip reads a value of any kind and size, and keeps none of it.
 func (s *Stream) Skip() error {
-	t, err := s.token()
+	t, err := s.nextToken()
 	if err != nil {
 		return err
 	}
@@ -92,16 +92,16 @@ func (s *Stream) readRest(t json.Token) error {
 			return nil
 		}
 		var err error
-		if t, err = s.token(); err != nil {
+		if t, err = s.nextToken(); err != nil {
 			return err
 		}
 	}
 }
 
-// open reads the beginning of a value. If the value is of another kind, it reads all of it.
-func (s *Stream) open(want json.Delim, kind string) (open bool, odd, err error) {
-	at := s.json.InputOffset()
-	t, err := s.token()
+// openDelim reads the beginning of a value. If the value is of another kind, it reads all of it.
+func (s *Stream) openDelim(want json.Delim, kind string) (openDelim bool, odd, err error) {
+	at := s.decoder.InputOffset()
+	t, err := s.nextToken()
 	switch {
 	case err != nil:
 		return false, nil, err
@@ -111,13 +111,13 @@ func (s *Stream) open(want json.Delim, kind string) (open bool, odd, err error) 
 	return false, fmt.Errorf("the answer has no %s at byte %d", kind, at), s.readRest(t)
 }
 
-func (s *Stream) token() (json.Token, error) {
-	s.bound.Left = s.maxPiece
-	t, err := s.json.Token()
+func (s *Stream) nextToken() (json.Token, error) {
+	s.boundedReader.Left = s.maxPieceBytes
+	t, err := s.decoder.Token()
 	return t, UnexpectedEOF(err)
 }
 
-func (s *Stream) more() bool {
-	s.bound.Left = s.maxPiece
-	return s.json.More()
+func (s *Stream) hasMore() bool {
+	s.boundedReader.Left = s.maxPieceBytes
+	return s.decoder.More()
 }

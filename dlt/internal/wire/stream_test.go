@@ -14,19 +14,19 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// endless reads as n repetitions of a text, and then rest.
-type endless struct {
-	text string
-	n    int
-	rest string
+// repeatReader reads as n repetitions of a text, and then rest.
+type repeatReader struct {
+	text        string
+	repetitions int
+	rest        string
 }
 
-func (e *endless) Read(p []byte) (int, error) {
+func (e *repeatReader) Read(p []byte) (int, error) {
 	for e.rest == "" {
-		if e.n == 0 {
+		if e.repetitions == 0 {
 			return 0, io.EOF
 		}
-		e.n--
+		e.repetitions--
 		e.rest = e.text
 	}
 	n := copy(p, e.rest)
@@ -40,9 +40,9 @@ func TestALongListHidesNothing(t *testing.T) {
 	const most, entries = 4 << 10, 400_000
 	list := io.MultiReader(
 		strings.NewReader(`{"skipped":{"a":[{"b":"`+strings.Repeat("c", most/2)+`"}]},"list":[0`),
-		&endless{text: `,{"id":"aaaaaaaaaaaaaaaaaaaaaaaa","n":[1,2,3]}`, n: entries},
+		&repeatReader{text: `,{"id":"aaaaaaaaaaaaaaaaaaaaaaaa","n":[1,2,3]}`, repetitions: entries},
 		strings.NewReader(`],"also skipped":[0`),
-		&endless{text: `,"aaaaaaaaaaaaaaaaaaaaaaaa"`, n: entries},
+		&repeatReader{text: `,"aaaaaaaaaaaaaaaaaaaaaaaa"`, repetitions: entries},
 		strings.NewReader(`],"verdict":"so be it"}`),
 	)
 	s := wire.NewStream(list, most)
@@ -84,7 +84,7 @@ func TestALongListHidesNothing(t *testing.T) {
 
 // A value of an unexpected kind is read to its end. A piece that is too large, or a document that
 // ends too early, ends the reading with an error.
-func TestStreamOfOtherThings(t *testing.T) {
+func TestStreamOfOddJSON(t *testing.T) {
 	for _, text := range []string{`1`, `"a"`, `null`, `true`, `{"a":{"b":[1,{}]}}`} {
 		s := wire.NewStream(strings.NewReader(`{"x":`+text+`,"y":7}`), 1000)
 		y := 0

@@ -30,21 +30,21 @@ const (
 // far the request got. direct is true if the transport calls the trace hooks. If it is false,
 // calls of the hooks that are missing prove nothing.
 func TraceRequest(ctx context.Context, direct bool) (context.Context, func() SentState) {
-	var asked, fresh, reused atomic.Bool
+	var wantsConnection, isNewConnection, isReusedConnection atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { asked.Store(true) },
+		GetConn: func(string) { wantsConnection.Store(true) },
 		GotConn: func(i httptrace.GotConnInfo) {
-			fresh.Store(!i.Reused)
-			reused.Store(reused.Load() || i.Reused)
+			isNewConnection.Store(!i.Reused)
+			isReusedConnection.Store(isReusedConnection.Load() || i.Reused)
 		},
 	})
 	return ctx, func() SentState {
 		switch {
-		case reused.Load():
+		case isReusedConnection.Load():
 			return MaybeSent
-		case fresh.Load():
+		case isNewConnection.Load():
 			return MaybeSentFresh
-		case asked.Load() || direct:
+		case wantsConnection.Load() || direct:
 			return NotSent
 		}
 		return MaybeSent

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/internal/wire"
 )
 
-const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 // A request gets the traceparent of its context, and keeps a traceparent that the application has
 // set.
@@ -22,9 +22,9 @@ func TestSendTraceParent(t *testing.T) {
 	wire.SendTraceParent(t.Context(), h)
 	wire.SendTraceParent(dlt.WithTraceParent(t.Context(), ""), h)
 	assert.Empty(t, h)
-	ctx := dlt.WithTraceParent(t.Context(), parent)
+	ctx := dlt.WithTraceParent(t.Context(), traceParent)
 	wire.SendTraceParent(ctx, h)
-	assert.Equal(t, parent, h.Get("Traceparent"))
+	assert.Equal(t, traceParent, h.Get("Traceparent"))
 	h = http.Header{"Traceparent": {"my own"}}
 	wire.SendTraceParent(ctx, h)
 	assert.Equal(t, http.Header{"Traceparent": {"my own"}}, h)
@@ -32,7 +32,7 @@ func TestSendTraceParent(t *testing.T) {
 
 // An answer of exactly the limit is read completely, and a longer one is an error, not a shorter
 // answer.
-func TestBounded(t *testing.T) {
+func TestBoundedReader(t *testing.T) {
 	whole, err := io.ReadAll(&wire.BoundedReader{R: strings.NewReader("1234"), Left: 4})
 	assert.NoError(t, err)
 	assert.Equal(t, "1234", string(whole))

@@ -74,7 +74,7 @@ var promises = []breakage{
 		new: "\tadd(\"commandId\", a.ID)\n\tif a.Number > 1 {\n\t\tadd(\"commandId\", string(a.ID)+\"again\")\n\t}\n",
 	},
 	{
-		name: "once: a server's failure proves that nothing was taken", file: "dlt/internal/wire/status.go", test: test{"dlt/internal/wire", "^(TestRefuses)$", true},
+		name: "once: a server's failure proves that nothing was taken", file: "dlt/internal/wire/status.go", test: test{"dlt/internal/wire", "^(TestVerdictRefuses)$", true},
 		old: "http.StatusRequestHeaderFieldsTooLarge:",
 		new: "http.StatusRequestHeaderFieldsTooLarge, http.StatusServiceUnavailable:",
 	},
@@ -85,7 +85,7 @@ var promises = []breakage{
 	},
 	{
 		name: "once: a used nonce is taken for another's", file: "dlt/evm/submit.go", test: test{"dlt/evm", "^(TestScenarios)$/^(geth)$/^(SameBytesTwiceIsAccepted)$", true},
-		old: "if known, err := s.isKnown(ctx); err != nil || known {",
+		old: "if known, err := s.isKnownToNode(ctx); err != nil || known {",
 		new: "if known, err := false, error(nil); err != nil || known {",
 	},
 	{

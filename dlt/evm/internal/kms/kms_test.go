@@ -19,7 +19,7 @@ import (
 
 // Each snippet returns a signer of the right account, whose signatures are those of the account's
 // key.
-func TestSnippets(t *testing.T) {
+func TestKeyServiceSnippetsSign(t *testing.T) {
 	account := evmtest.Dev(0)
 	want, err := evm.NewKeySigner(account.Key())
 	require.NoError(t, err)

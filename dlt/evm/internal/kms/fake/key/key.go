@@ -15,15 +15,15 @@ import (
 
 // Key is a key on secp256k1.
 type Key struct {
-	private *secp256k1.PrivateKey
-	signed  atomic.Uint32
+	privateKey *secp256k1.PrivateKey
+	signCount  atomic.Uint32
 }
 
 // New returns the key with these 32 bytes.
-func New(private []byte) *Key { return &Key{private: secp256k1.PrivKeyFromBytes(private)} }
+func New(private []byte) *Key { return &Key{privateKey: secp256k1.PrivKeyFromBytes(private)} }
 
 // Point returns the 65 bytes of the public key's point.
-func (k *Key) Point() []byte { return k.private.PubKey().SerializeUncompressed() }
+func (k *Key) Point() []byte { return k.privateKey.PubKey().SerializeUncompressed() }
 
 // Info returns the DER of the SubjectPublicKeyInfo.
 func (k *Key) Info() ([]byte, error) {
@@ -36,9 +36,9 @@ func (k *Key) Raw(digest []byte) ([]byte, error) {
 	if len(digest) != 32 {
 		return nil, fmt.Errorf("a digest of %d bytes, not 32", len(digest))
 	}
-	sig := ecdsa.Sign(k.private, digest)
+	sig := ecdsa.Sign(k.privateKey, digest)
 	r, s := sig.R(), sig.S()
-	if k.signed.Add(1)%2 == 0 {
+	if k.signCount.Add(1)%2 == 0 {
 		s.Negate()
 	}
 	rb, sb := r.Bytes(), s.Bytes()

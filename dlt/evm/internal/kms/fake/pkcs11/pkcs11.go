@@ -39,7 +39,7 @@ type Ctx struct {
 	Session         SessionHandle
 	Private, Public ObjectHandle
 	Key             *key.Key
-	began           bool
+	hasBegun        bool
 }
 
 // GetAttributeValue returns attributes of the public key.
@@ -55,18 +55,18 @@ func (c *Ctx) SignInit(session SessionHandle, m []*Mechanism, private ObjectHand
 	if session != c.Session || private != c.Private || len(m) != 1 || m[0].Mechanism != CKM_ECDSA {
 		return errors.New("CKR_MECHANISM_INVALID")
 	}
-	if c.began {
+	if c.hasBegun {
 		return errors.New("CKR_OPERATION_ACTIVE")
 	}
-	c.began = true
+	c.hasBegun = true
 	return nil
 }
 
 // Sign ends a signature, and returns r and s of 32 bytes each.
 func (c *Ctx) Sign(session SessionHandle, digest []byte) ([]byte, error) {
-	if session != c.Session || !c.began {
+	if session != c.Session || !c.hasBegun {
 		return nil, errors.New("CKR_OPERATION_NOT_INITIALIZED")
 	}
-	c.began = false
+	c.hasBegun = false
 	return c.Key.Raw(digest)
 }
