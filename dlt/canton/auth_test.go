@@ -134,8 +134,8 @@ func TestTokensNeverShow(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		url string
-		o   canton.Options
+		url     string
+		options canton.Options
 	}{
 		"no URL":                  {"", canton.Options{}},
 		"no host":                 {"http://", canton.Options{}},
@@ -153,9 +153,9 @@ func TestNewRefuses(t *testing.T) {
 		"client and TLS settings": {"http://localhost", canton.Options{Client: http.DefaultClient, TLSConfig: &tls.Config{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := canton.New(c.url, &c.o)
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in)
+			_, err := canton.New(c.url, &c.options)
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr)
 			assert.NotContains(t, err.Error(), "hunter2")
 		})
 	}

@@ -48,8 +48,8 @@ func TestCheck(t *testing.T) {
 			b := good
 			bend(&b)
 			err := c.Check(b)
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in)
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr)
 			assert.NotContains(t, strings.ToLower(err.Error()), "secret")
 			if name == "too large" {
 				return // Check leaves room for the rest of the submission

@@ -41,12 +41,12 @@ func FuzzSubmission(f *testing.F) {
 		b := batch.Batch{ID: batch.ID(id), Service: batch.ServiceID(party), Payload: payload}
 		check := c.Check(b)
 		body, err := c.submission(batch.Attempt{Key: b.Key(), Number: 2, Payload: payload})
-		var in *batch.InputError
-		if check != nil && (!errors.As(check, &in) || len(check.Error()) > 1024) {
+		var inputErr *batch.InputError
+		if check != nil && (!errors.As(check, &inputErr) || len(check.Error()) > 1024) {
 			t.Fatalf("not an InputError, or unbounded: %v", check)
 		}
 		if err != nil {
-			if check == nil || !errors.As(err, &in) {
+			if check == nil || !errors.As(err, &inputErr) {
 				t.Fatalf("Check passes what cannot be sent: %v", err)
 			}
 			return

@@ -29,17 +29,17 @@ func newTestClient(t *testing.T, po *cantontest.Options, co *canton.Options) *te
 // newClient returns a client as another process has it.
 func (r *testClient) newClient(co *canton.Options) *canton.Client {
 	r.t.Helper()
-	var o canton.Options
+	var options canton.Options
 	if co != nil {
-		o = *co
+		options = *co
 	}
-	if o.UserID == "" && o.Token == nil {
-		o.UserID = "app"
+	if options.UserID == "" && options.Token == nil {
+		options.UserID = "app"
 	}
-	if o.IdleWait == 0 {
-		o.IdleWait = 40 * time.Millisecond
+	if options.IdleWait == 0 {
+		options.IdleWait = 40 * time.Millisecond
 	}
-	c, err := canton.New(r.participant.URL(), &o)
+	c, err := canton.New(r.participant.URL(), &options)
 	require.NoError(r.t, err)
 	r.t.Cleanup(c.CloseIdleConnections)
 	return c

@@ -133,17 +133,17 @@ func TestAnUnknownStatusCodeEndsNothing(t *testing.T) {
 
 // A list of completions may be longer than the limit of one element, and is still read to its end.
 func TestALongListHidesNoCompletion(t *testing.T) {
-	const most = 16 << 10
-	one := `{"completionResponse":{"Completion":{"value":{"commandId":"b","offset":1,"status":{"code":9,"message":"` + strings.Repeat("a", most/2) + `"}}}}}`
-	n, err := decodeElements(strings.NewReader("["+strings.Repeat(one+",", 50)+`{"completionResponse":{"Empty":{}}}]`), most, func(e element) {
+	const maxAllowed = 16 << 10
+	one := `{"completionResponse":{"Completion":{"value":{"commandId":"b","offset":1,"status":{"code":9,"message":"` + strings.Repeat("a", maxAllowed/2) + `"}}}}}`
+	n, err := decodeElements(strings.NewReader("["+strings.Repeat(one+",", 50)+`{"completionResponse":{"Empty":{}}}]`), maxAllowed, func(e element) {
 		if e.completion != nil {
 			assert.Equal(t, "b", e.completion.CommandID)
 		}
 	})
 	assert.NoError(t, err)
 	assert.Equal(t, 51, n)
-	_, err = decodeElements(strings.NewReader("null"), most, nil)
+	_, err = decodeElements(strings.NewReader("null"), maxAllowed, nil)
 	assert.Error(t, err, "no list")
-	_, err = decodeElements(strings.NewReader("["+one), most, func(element) {})
+	_, err = decodeElements(strings.NewReader("["+one), maxAllowed, func(element) {})
 	assert.Error(t, err, "cut off")
 }

@@ -46,8 +46,8 @@ func checkerChecks() []Check {
 				if err == nil {
 					continue // a ledger need not check payloads
 				}
-				var in *batch.InputError
-				assert.ErrorAs(e, err, &in)
+				var inputErr *batch.InputError
+				assert.ErrorAs(e, err, &inputErr)
 				assert.NotContains(e, err.Error(), "secret")
 			}
 			assert.Error(e, e.callCheck(batch.Batch{}), "a batch of nothing")

@@ -410,7 +410,7 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 	for name, c := range map[string]struct {
 		hash     string
 		evidence dlt.Evidence
-		kind     batch.ErrorKind
+		wantKind batch.ErrorKind
 	}{
 		"an alternative": {string(own.ID), dlt.InFlight, batch.KindDoubt},
 		"another's":      {foreignHash, dlt.NotCommitted, batch.KindRejected},
@@ -441,7 +441,7 @@ func TestWhoUsedTheNonceOfAlternatives(t *testing.T) {
 		a := attempt(b, 1)
 		a.Prepared, err = client.Prepare(t.Context(), a)
 		require.NoError(t, err)
-		assert.Equal(t, c.kind, dlt.Kind(client.Submit(t.Context(), a)), name)
+		assert.Equal(t, c.wantKind, dlt.Kind(client.Submit(t.Context(), a)), name)
 		found, err := client.Resolve(t.Context(), dlt.Doubt{Attempt: attempt(b, 1)})
 		require.NoError(t, err)
 		assert.Equal(t, c.evidence, found, name)

@@ -104,11 +104,11 @@ func (p *parsedPayload) checkAlternatives() error {
 		}
 		before := p.txs[i-1]
 		for _, f := range [...]struct {
-			name    string
-			now, by *big.Int
+			name               string
+			newPrice, oldPrice *big.Int
 		}{{"max_fee_per_gas", tx.FeeCap, before.FeeCap}, {"max_priority_fee_per_gas", tx.Tip, before.Tip}} {
-			if least := leastReplacementPrice(f.by); f.now.Cmp(least) < 0 {
-				return refuse(f.name, f.now.String(), numberExcerpt(least)+" at least: a tenth more than "+alternativeField(i-1)+", or no node replaces that")
+			if least := leastReplacementPrice(f.oldPrice); f.newPrice.Cmp(least) < 0 {
+				return refuse(f.name, f.newPrice.String(), numberExcerpt(least)+" at least: a tenth more than "+alternativeField(i-1)+", or no node replaces that")
 			}
 		}
 	}

@@ -136,13 +136,13 @@ func TestAlternativesRefusesBadTransactions(t *testing.T) {
 	} {
 		_, err := evm.Alternatives(r.all...)
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, r.field, in.Field, name)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, r.field, inputErr.Field, name)
 		if r.value != "" {
-			assert.Equal(t, r.value, in.Value, name)
+			assert.Equal(t, r.value, inputErr.Value, name)
 		}
-		assert.Contains(t, in.Want, r.want, name)
+		assert.Contains(t, inputErr.Want, r.want, name)
 	}
 }
 
@@ -188,14 +188,14 @@ func TestCheckOfAlternatives(t *testing.T) {
 	} {
 		err := c.Check(r.b)
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, r.field, in.Field, name)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, r.field, inputErr.Field, name)
 		if r.value != "" {
-			assert.Equal(t, r.value, in.Value, name)
+			assert.Equal(t, r.value, inputErr.Value, name)
 		}
-		assert.Contains(t, in.Want, r.want, name)
-		assert.Equal(t, r.b.Key(), in.Key, name)
+		assert.Contains(t, inputErr.Want, r.want, name)
+		assert.Equal(t, r.b.Key(), inputErr.Key, name)
 	}
 }
 

@@ -119,14 +119,14 @@ func TestCheckRefuses(t *testing.T) {
 	} {
 		err := c.Check(r.b)
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, r.field, in.Field, name)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, r.field, inputErr.Field, name)
 		if r.value != "" {
-			assert.Equal(t, r.value, in.Value, name)
+			assert.Equal(t, r.value, inputErr.Value, name)
 		}
-		assert.Contains(t, in.Want, r.want, name)
-		assert.Equal(t, r.b.Key(), in.Key, name)
+		assert.Contains(t, inputErr.Want, r.want, name)
+		assert.Equal(t, r.b.Key(), inputErr.Key, name)
 	}
 	old := newTestClient(t, "http://localhost:8545", &evm.Options{NoFloorGas: true})
 	b := signedBatch(func(tx *evmtx.Tx) { tx.Gas, tx.Data = 22600, bytes.Repeat([]byte{1}, 100) })
@@ -137,27 +137,27 @@ func TestCheckRefuses(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	const secret = "abcdef0123456789"
 	for name, c := range map[string]struct {
-		url   string
-		chain uint64
-		o     evm.Options
-		want  string
+		url     string
+		chain   uint64
+		options evm.Options
+		want    string
 	}{
 		"no scheme":  {url: "localhost:8545/" + secret, chain: 1, want: "http:// or https://"},
 		"no host":    {url: "http:///" + secret, chain: 1, want: "http:// or https://"},
 		"websocket":  {url: "wss://host/" + secret, chain: 1, want: "http:// or https://"},
 		"control":    {url: "http://host/\x7f" + secret, chain: 1, want: "http:// or https://"},
 		"chain 0":    {url: "http://host", want: "1 to 9223372036854775771"},
-		"fallback":   {url: "http://host", chain: 1, o: evm.Options{Fallbacks: []string{"ftp://host/" + secret}}, want: "Options.Fallbacks[0]"},
-		"fallbacks":  {url: "http://host", chain: 1, o: evm.Options{Fallbacks: make([]string, 64)}, want: "63 at most"},
-		"genesis":    {url: "http://host", chain: 1, o: evm.Options{Genesis: "0x12"}, want: "64 hex digits"},
-		"grace":      {url: "http://host", chain: 1, o: evm.Options{Grace: -1}, want: "Options.Grace"},
-		"heads":      {url: "http://host", chain: 1, o: evm.Options{HeadInterval: -1}, want: "Options.HeadInterval"},
-		"in flight":  {url: "http://host", chain: 1, o: evm.Options{MaxInFlightPerService: -1}, want: "0 (default) or more"},
-		"header":     {url: "http://host", chain: 1, o: evm.Options{Header: http.Header{"Host": {secret}}}, want: "no header that the client sets itself"},
-		"header two": {url: "http://host", chain: 1, o: evm.Options{Header: http.Header{"A b": {secret}}}, want: "the name of a header"},
-		"value":      {url: "http://host", chain: 1, o: evm.Options{Header: http.Header{"A": {secret + "\n"}}}, want: "without control characters"},
+		"fallback":   {url: "http://host", chain: 1, options: evm.Options{Fallbacks: []string{"ftp://host/" + secret}}, want: "Options.Fallbacks[0]"},
+		"fallbacks":  {url: "http://host", chain: 1, options: evm.Options{Fallbacks: make([]string, 64)}, want: "63 at most"},
+		"genesis":    {url: "http://host", chain: 1, options: evm.Options{Genesis: "0x12"}, want: "64 hex digits"},
+		"grace":      {url: "http://host", chain: 1, options: evm.Options{Grace: -1}, want: "Options.Grace"},
+		"heads":      {url: "http://host", chain: 1, options: evm.Options{HeadInterval: -1}, want: "Options.HeadInterval"},
+		"in flight":  {url: "http://host", chain: 1, options: evm.Options{MaxInFlightPerService: -1}, want: "0 (default) or more"},
+		"header":     {url: "http://host", chain: 1, options: evm.Options{Header: http.Header{"Host": {secret}}}, want: "no header that the client sets itself"},
+		"header two": {url: "http://host", chain: 1, options: evm.Options{Header: http.Header{"A b": {secret}}}, want: "the name of a header"},
+		"value":      {url: "http://host", chain: 1, options: evm.Options{Header: http.Header{"A": {secret + "\n"}}}, want: "without control characters"},
 	} {
-		_, err := evm.New(c.url, c.chain, &c.o)
+		_, err := evm.New(c.url, c.chain, &c.options)
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
 		assert.ErrorContains(t, err, c.want, name)
 		assert.NotContains(t, err.Error(), secret, name)

@@ -125,26 +125,26 @@ func TestDigestSignerRefuses(t *testing.T) {
 	order, err := hex.DecodeString("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141")
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
-		made []byte
-		err  error
-		says string
+		made     []byte
+		err      error
+		wantText string
 	}{
-		"an error":        {err: errors.New("ThrottlingException"), says: "ThrottlingException"},
-		"nothing":         {says: "0 bytes"},
-		"other key":       {made: encodeSignature(1, secp256k1.PrivKeyFromBytes(other.Key()), digest), says: "not of account " + from.Address()},
-		"hashed again":    {made: encodeSignature(0, secp256k1.PrivKeyFromBytes(from.Key()), [32]byte{8}), says: "must not hash the digest once more"},
-		"cut":             {made: own[:len(own)-1], says: "neither the DER"},
-		"more behind it":  {made: append(slices.Clone(own), 0), says: "neither the DER"},
-		"zeros":           {made: make([]byte, 64), says: "neither the DER"},
-		"r is the order":  {made: append(slices.Clone(order), own[:32]...), says: "neither the DER"},
-		"a long sequence": {made: append([]byte{0x30, 0x84, 0xff, 0xff, 0xff, 0xff}, own...), says: "neither the DER"},
-		"the text of it":  {made: []byte(hex.EncodeToString(own)), says: "neither the DER"},
+		"an error":        {err: errors.New("ThrottlingException"), wantText: "ThrottlingException"},
+		"nothing":         {wantText: "0 bytes"},
+		"other key":       {made: encodeSignature(1, secp256k1.PrivKeyFromBytes(other.Key()), digest), wantText: "not of account " + from.Address()},
+		"hashed again":    {made: encodeSignature(0, secp256k1.PrivKeyFromBytes(from.Key()), [32]byte{8}), wantText: "must not hash the digest once more"},
+		"cut":             {made: own[:len(own)-1], wantText: "neither the DER"},
+		"more behind it":  {made: append(slices.Clone(own), 0), wantText: "neither the DER"},
+		"zeros":           {made: make([]byte, 64), wantText: "neither the DER"},
+		"r is the order":  {made: append(slices.Clone(order), own[:32]...), wantText: "neither the DER"},
+		"a long sequence": {made: append([]byte{0x30, 0x84, 0xff, 0xff, 0xff, 0xff}, own...), wantText: "neither the DER"},
+		"the text of it":  {made: []byte(hex.EncodeToString(own)), wantText: "neither the DER"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			signer, err := evm.NewDigestSigner(from.Address(), func(context.Context, [32]byte) ([]byte, error) { return c.made, c.err })
 			require.NoError(t, err)
 			_, err = signer.Sign(t.Context(), from.Address(), evm.Unsigned{Hash: digest})
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.wantText)
 		})
 	}
 	signer, err := evm.NewDigestSigner(from.Address(), newDigestService(from).sign)

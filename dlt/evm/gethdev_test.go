@@ -26,8 +26,8 @@ const (
 // period, its "finalized" block moves by 32 blocks.
 func TestGethDev(t *testing.T) {
 	for name, c := range map[string]struct {
-		args []string
-		o    evm.Options
+		args    []string
+		options evm.Options
 	}{
 		"a block of each, instant": {nil, evm.Options{Finality: evm.Instant()}},
 		"a block each second":      {[]string{"--dev.period", "1"}, evm.Options{}},
@@ -38,8 +38,8 @@ func TestGethDev(t *testing.T) {
 			s := newChainAtURL(t, geth.StartDev(t, c.args...))
 			signer, err := evm.NewKeySigner(fromHex(developerKey))
 			require.NoError(t, err)
-			c.o.HeadInterval = 250 * time.Millisecond
-			ledger, err := evm.NewSigner(s.url, s.chain, signer, &evm.SignerOptions{Options: c.o})
+			c.options.HeadInterval = 250 * time.Millisecond
+			ledger, err := evm.NewSigner(s.url, s.chain, signer, &evm.SignerOptions{Options: c.options})
 			require.NoError(t, err)
 			t.Cleanup(ledger.CloseIdleConnections)
 			p := s.startRunnerOf(memory.New(), ledger, queuer.Pipelined(4))

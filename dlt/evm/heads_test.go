@@ -43,9 +43,9 @@ func TestEachNewBlockIsAnEvent(t *testing.T) {
 		return numbers[asked-1], ""
 	})
 	var events []dlt.Event
-	var at []int
+	var requestCounts []int
 	err := newTestClient(t, url, &evm.Options{HeadInterval: time.Millisecond}).Events(t.Context(), nil, func(e dlt.Event) error {
-		events, at = append(events, e), append(at, asked)
+		events, requestCounts = append(events, e), append(requestCounts, asked)
 		if len(events) == 3 {
 			return errEnough
 		}
@@ -53,7 +53,7 @@ func TestEachNewBlockIsAnEvent(t *testing.T) {
 	})
 	require.ErrorIs(t, err, errEnough)
 	assert.Equal(t, []dlt.Event{{Live: true}, {}, {}}, events)
-	assert.Equal(t, []int{1, 3, 7}, at)
+	assert.Equal(t, []int{1, 3, 7}, requestCounts)
 }
 
 // When a node fails, the next node is asked for the head. When no node is left, the stream ends

@@ -110,14 +110,14 @@ func TestASilentSocketIsReplaced(t *testing.T) {
 
 func TestHeadSocketIsChecked(t *testing.T) {
 	for _, c := range []struct {
-		o    evm.Options
-		says string
+		options  evm.Options
+		wantText string
 	}{
 		{evm.Options{HeadSocket: "http://localhost", HeadInterval: time.Second}, "Options.HeadSocket"},
 		{evm.Options{HeadSocket: "ws://", HeadInterval: time.Second}, "Options.HeadSocket"},
 		{evm.Options{HeadSocket: "ws://localhost"}, "Options.HeadInterval"},
 	} {
-		_, err := evm.New("http://localhost:8545", 1, &c.o)
-		require.ErrorContains(t, err, c.says)
+		_, err := evm.New("http://localhost:8545", 1, &c.options)
+		require.ErrorContains(t, err, c.wantText)
 	}
 }

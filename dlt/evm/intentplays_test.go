@@ -361,10 +361,10 @@ func noHigherFees(s *testChain) {
 	from := s.newAccount()
 	s.mine(4)
 	good, k := s.newKeySigner(from), &slotRecorder{}
-	var most atomic.Pointer[big.Int]
+	var maxAllowed atomic.Pointer[big.Int]
 	p := s.startRunnerOf(memory.New(), withSlotRecorder(s.newSigningClient(finalAfterTwoBlocks(), signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
-		most.CompareAndSwap(nil, tx.Fee.FeeCap)
-		if tx.Fee.FeeCap.Cmp(most.Load()) > 0 {
+		maxAllowed.CompareAndSwap(nil, tx.Fee.FeeCap)
+		if tx.Fee.FeeCap.Cmp(maxAllowed.Load()) > 0 {
 			return [65]byte{}, errors.New("over the daily limit")
 		}
 		return good.Sign(ctx, account, tx)

@@ -8,8 +8,8 @@ import (
 
 func TestNextNonce(t *testing.T) {
 	type result struct {
-		nonce       uint64
-		missing, ok bool
+		nonce         uint64
+		isMissing, ok bool
 	}
 	for name, c := range map[string]struct {
 		deep, latest, pending uint64
@@ -30,8 +30,8 @@ func TestNextNonce(t *testing.T) {
 		"the last block has less than a deep one": {5, 4, 5, nil, result{5, false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nonce, missing, ok := nextNonce(c.deep, c.latest, c.pending, c.held)
-			assert.Equal(t, c.want, result{nonce, missing, ok})
+			nonce, isMissing, ok := nextNonce(c.deep, c.latest, c.pending, c.held)
+			assert.Equal(t, c.want, result{nonce, isMissing, ok})
 		})
 	}
 }

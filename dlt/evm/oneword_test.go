@@ -189,19 +189,19 @@ func TestOneAbsurdHeadStopsNothing(t *testing.T) {
 func TestANodeWithoutBlockZero(t *testing.T) {
 	b := signedBatch(nil)
 	for name, c := range map[string]struct {
-		zero    any
-		refusal string
-		pinned  string
-		id      string
-		kind    batch.ErrorKind
+		zero     any
+		refusal  string
+		pinned   string
+		id       string
+		wantKind batch.ErrorKind
 	}{
 		"null":                       {pinned: genesisHash},
 		"pruned":                     {pinned: genesisHash, refusal: "pruned history unavailable"},
 		"not found":                  {pinned: genesisHash, refusal: "header not found"},
 		"no genesis is known":        {},
-		"of another chain":           {pinned: genesisHash, id: "0x1", kind: batch.KindMisconfigured},
-		"an answer that says little": {pinned: genesisHash, refusal: "gremlins", kind: batch.KindUnavailable},
-		"busy":                       {pinned: genesisHash, refusal: "too many requests", kind: batch.KindBusy},
+		"of another chain":           {pinned: genesisHash, id: "0x1", wantKind: batch.KindMisconfigured},
+		"an answer that says little": {pinned: genesisHash, refusal: "gremlins", wantKind: batch.KindUnavailable},
+		"busy":                       {pinned: genesisHash, refusal: "too many requests", wantKind: batch.KindBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, url := newScriptedNode(t)
@@ -218,9 +218,9 @@ func TestANodeWithoutBlockZero(t *testing.T) {
 			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return string(b.ID), "" })
 			client := newTestClient(t, url, &evm.Options{Genesis: c.pinned, Finality: evm.After(2)})
 			err := client.Submit(t.Context(), attempt(b, 1))
-			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
-			assert.Equal(t, c.kind == "", s.sends() == 1)
-			if c.kind == "" {
+			assert.Equal(t, c.wantKind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, c.wantKind == "", s.sends() == 1)
+			if c.wantKind == "" {
 				assert.Equal(t, batch.ReportedUnknown, reportedBy(t, client, b))
 			}
 		})
@@ -313,7 +313,7 @@ func TestAlreadyKnownIsAskedFor(t *testing.T) {
 	is := func(doc any) func([]any) (any, string) { return func([]any) (any, string) { return doc, "" } }
 	for name, c := range map[string]struct {
 		receipt, byHash func([]any) (any, string)
-		kind            batch.ErrorKind
+		wantKind        batch.ErrorKind
 	}{
 		"it shows it":                          {is(nil), is(ours), ""},
 		"it shows nothing":                     {is(nil), is(nil), batch.KindDoubt},
@@ -329,7 +329,7 @@ func TestAlreadyKnownIsAskedFor(t *testing.T) {
 			s.setAnswer("eth_sendRawTransaction", func([]any) (any, string) { return nil, words })
 			s.setAnswer("eth_getTransactionReceipt", c.receipt)
 			s.setAnswer("eth_getTransactionByHash", c.byHash)
-			assert.Equal(t, c.kind, dlt.Kind(newTestClient(t, url, nil).Submit(t.Context(), attempt(b, 1))), "%s: %s", name, words)
+			assert.Equal(t, c.wantKind, dlt.Kind(newTestClient(t, url, nil).Submit(t.Context(), attempt(b, 1))), "%s: %s", name, words)
 		}
 	}
 }

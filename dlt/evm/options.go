@@ -127,7 +127,7 @@ func (o *Options) withDefaults(chain uint64) (Options, error) {
 	); err != nil {
 		return c, err
 	}
-	if c.Finality.usesTag() || c.Finality.instant {
+	if c.Finality.usesTag() || c.Finality.isInstant {
 		c.Vanish = 0
 	}
 	if c.BumpAfter == 0 {

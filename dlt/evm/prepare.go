@@ -386,11 +386,11 @@ func (p *preparation) isMoreAsked(ctx context.Context, s *slot) bool {
 
 // isForgotten asks whether the node knows none of the transactions with these hashes.
 func (c *Client) isForgotten(ctx context.Context, e *endpoint, hashes []evmtx.Hash) (bool, error) {
-	var reqs []request
+	var requests []request
 	for _, h := range hashes {
-		reqs = append(reqs, request{"eth_getTransactionByHash", []any{h.String()}})
+		requests = append(requests, request{"eth_getTransactionByHash", []any{h.String()}})
 	}
-	answers, err := c.ask(ctx, opPrepare, e, reqs)
+	answers, err := c.ask(ctx, opPrepare, e, requests)
 	if err != nil {
 		return false, c.asLedgerError(opPrepare, err)
 	}

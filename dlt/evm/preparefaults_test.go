@@ -61,8 +61,8 @@ func newResponse(status int, body string) *http.Response {
 func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
-		answer func(ctx context.Context, account, body string) *http.Response
-		says   []string
+		answer   func(ctx context.Context, account, body string) *http.Response
+		wantText []string
 	}{
 		"an estimate that hangs": {func(ctx context.Context, account, body string) *http.Response {
 			if strings.Contains(body, "eth_estimateGas") && strings.Contains(body, account) {
@@ -106,8 +106,8 @@ func TestAQuestionTooMuchHoldsUpOneBatch(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				rec := p.waitForState(bad, batch.Delayed)
 				assert.Equal(t, batch.KindNotYet, rec.Error.Kind)
-				for _, says := range c.says {
-					assert.ErrorContains(t, rec.Error, says)
+				for _, wantText := range c.wantText {
+					assert.ErrorContains(t, rec.Error, wantText)
 				}
 				assert.NotContains(t, rec.Error.Error(), "in doubt")
 				for _, a := range others { // one after the other, because a gate that has closed lets few through
@@ -183,7 +183,7 @@ func TestWhenFeesRise(t *testing.T) {
 		tip      int64 // in gwei; it was 1 before
 		hasError bool
 		isRaised bool
-		kind     batch.ErrorKind
+		wantKind batch.ErrorKind
 	}{
 		"in no pool, the same market":         {baseFee: 1, tip: 1},
 		"in no pool, a lower market":          {baseFee: 0, tip: 0},
@@ -192,7 +192,7 @@ func TestWhenFeesRise(t *testing.T) {
 		"in no pool, Fees asks for a tip":     {baseFee: 0, tip: 2, isRaised: true},
 		"in no pool, Fees asks for a cap":     {baseFee: 2, tip: 1, isRaised: true},
 		"in no pool, Fees fails":              {baseFee: 2, tip: 1, hasError: true},
-		"the node's answer is that it's busy": {byHash: func([]any) (any, string) { return nil, "too many requests" }, baseFee: 1, tip: 1, kind: batch.KindBusy},
+		"the node's answer is that it's busy": {byHash: func([]any) (any, string) { return nil, "too many requests" }, baseFee: 1, tip: 1, wantKind: batch.KindBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, url := newScriptedNode(t)
@@ -209,8 +209,8 @@ func TestWhenFeesRise(t *testing.T) {
 			setBaseFee(node, big.NewInt(c.baseFee*1e9), 0)
 			setLastBlock(node, 200)
 			kept, err := client.Prepare(t.Context(), a)
-			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
-			if c.kind != "" {
+			assert.Equal(t, c.wantKind, dlt.Kind(err), "%v", err)
+			if c.wantKind != "" {
 				return
 			}
 			assert.Equal(t, c.isRaised, len(kept) > len(a.Prepared))

@@ -445,14 +445,14 @@ func (r *rateTest) describeForgotten() string {
 
 // runRunner sends the payments through a Runner, and returns how long it took.
 func (r *rateTest) runRunner(all [][]batch.Batch) time.Duration {
-	var bs []batch.Batch
+	var batches []batch.Batch
 	for i := range all[0] {
 		for _, lane := range all {
-			bs = append(bs, lane[i])
+			batches = append(batches, lane[i])
 		}
 	}
 	seen := &commitCounter{done: make(chan struct{})}
-	seen.remaining.Store(int64(len(bs)))
+	seen.remaining.Store(int64(len(batches)))
 	client, err := evm.New(r.chain.url, r.chain.chain, &evm.Options{Finality: evm.After(rateDepth), Client: r.client, HeadInterval: r.headInterval})
 	require.NoError(r, err)
 	defer client.CloseIdleConnections()
@@ -460,7 +460,7 @@ func (r *rateTest) runRunner(all [][]batch.Batch) time.Duration {
 	require.NoError(r, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	require.NoError(r, runner.Add(ctx, bs...)) // the payments are added before the time starts, as those of the bare loop are signed before
+	require.NoError(r, runner.Add(ctx, batches...)) // the payments are added before the time starts, as those of the bare loop are signed before
 	began := time.Now()
 	go func() { done <- runner.Run(ctx) }()
 	limit := time.NewTimer(2 * time.Minute)
@@ -468,7 +468,7 @@ func (r *rateTest) runRunner(all [][]batch.Batch) time.Duration {
 	select {
 	case <-seen.done:
 	case <-limit.C:
-		r.Errorf("%d of %d are not committed: %+v\n%s", seen.remaining.Load(), len(bs), runner.Health(), r.describeForgotten())
+		r.Errorf("%d of %d are not committed: %+v\n%s", seen.remaining.Load(), len(batches), runner.Health(), r.describeForgotten())
 	}
 	took := time.Since(began)
 	stop()

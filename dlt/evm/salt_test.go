@@ -253,7 +253,7 @@ func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 	c, err := evm.NewSigner(url, 1337, signer, nil)
 	require.NoError(t, err)
 	const maxGas = 1 << 24
-	for _, x := range []struct{ estimate, limit, least, most uint64 }{
+	for _, x := range []struct{ estimate, limit, least, maxAllowed uint64 }{
 		{100_000, 30_000_000, 125_000, 125_000 + 1<<12 - 1},
 		{16_000_000, 30_000_000, 16_000_000, maxGas},
 		{maxGas, 30_000_000, maxGas, maxGas},
@@ -271,7 +271,7 @@ func TestGasStaysBelowTheBlocksLimit(t *testing.T) {
 			require.NoError(t, err)
 			gas, err := evm.SlotGas(kept)
 			require.NoError(t, err)
-			assert.True(t, x.least <= gas && gas <= x.most, "%d of an estimate of %d in blocks of %d", gas, x.estimate, x.limit)
+			assert.True(t, x.least <= gas && gas <= x.maxAllowed, "%d of an estimate of %d in blocks of %d", gas, x.estimate, x.limit)
 		}
 	}
 }

@@ -30,12 +30,12 @@ func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) 
 	if err := f.linkDown(ctx, f.op, f.endpoint, &blockDescent{linkedBlocks: v.linkedBlocks}, from); err != nil {
 		return 0, false, err
 	}
-	var reqs []request
+	var requests []request
 	for h := from; h <= last; h++ {
-		reqs = append(reqs, request{"eth_getBlockByNumber", []any{hexQuantity(h), true}})
+		requests = append(requests, request{"eth_getBlockByNumber", []any{hexQuantity(h), true}})
 	}
-	for len(reqs) > 0 { // whole blocks are large, so only a few are asked for at a time
-		part := reqs[:min(len(reqs), blocksPerArray)]
+	for len(requests) > 0 { // whole blocks are large, so only a few are asked for at a time
+		part := requests[:min(len(requests), blocksPerArray)]
 		answers, err := f.ask(ctx, f.op, f.endpoint, part)
 		if err != nil {
 			return 0, false, dlt.At(f.endpoint.shownAddress, f.asLedgerError(f.op, err))
@@ -53,7 +53,7 @@ func (f *nonceUseFinder) searchBlocks(ctx context.Context, v view, free uint64) 
 			f.searches.noteRead(f.sender, f.nonce, from, a.isNull())
 			from++
 		}
-		reqs = reqs[len(part):]
+		requests = requests[len(part):]
 	}
 	if from > deep {
 		f.searches.restart(f.sender, f.nonce)

@@ -41,52 +41,52 @@ func TestSignerThatFails(t *testing.T) {
 	tier.Plain(t)
 	never := make(chan struct{})
 	for name, c := range map[string]struct {
-		sign func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error)
-		fees evm.Fees
-		says string
+		sign     func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error)
+		fees     evm.Fees
+		wantText string
 	}{
 		"refuses": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) (s [65]byte, err error) {
 			return s, errors.New("over the daily limit")
-		}, says: "over the daily limit"},
-		"panics": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) ([65]byte, error) { panic("gremlins") }, says: "gremlins"},
+		}, wantText: "over the daily limit"},
+		"panics": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) ([65]byte, error) { panic("gremlins") }, wantText: "gremlins"},
 		"hangs": {sign: func(_ evm.Signer, ctx context.Context, _ string, _ evm.Unsigned) (s [65]byte, err error) {
 			<-ctx.Done()
 			return s, ctx.Err()
-		}, says: "deadline exceeded"},
+		}, wantText: "deadline exceeded"},
 		"hangs for ever": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) (s [65]byte, err error) {
 			<-never
 			return s, err
-		}, says: "has not returned"},
+		}, wantText: "has not returned"},
 		"signs for another account": {sign: func(good evm.Signer, ctx context.Context, _ string, tx evm.Unsigned) ([65]byte, error) {
 			return good.Sign(ctx, evmtest.Dev(2).Address(), tx)
-		}, says: "its signature is of account " + evmtest.Dev(2).Address()},
+		}, wantText: "its signature is of account " + evmtest.Dev(2).Address()},
 		"signs other bytes": {sign: func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 			tx.Hash[0] ^= 1
 			return good.Sign(ctx, account, tx)
-		}, says: "or of other bytes"},
-		"signs nothing": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) (s [65]byte, err error) { return s, nil }, says: "signer: "},
+		}, wantText: "or of other bytes"},
+		"signs nothing": {sign: func(evm.Signer, context.Context, string, evm.Unsigned) (s [65]byte, err error) { return s, nil }, wantText: "signer: "},
 		"a strange parity": {sign: func(good evm.Signer, ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 			s, err := good.Sign(ctx, account, tx)
 			s[64] = 5
 			return s, err
-		}, says: "the last byte of its signature is 5"},
-		"fees fail":  {fees: func(context.Context, evm.Market) (f evm.Fee, err error) { return f, errors.New("no oracle") }, says: "no oracle"},
-		"fees panic": {fees: func(context.Context, evm.Market) (evm.Fee, error) { panic("gremlins") }, says: "gremlins"},
-		"no fees":    {fees: func(context.Context, evm.Market) (f evm.Fee, err error) { return f, nil }, says: "fees: none"},
+		}, wantText: "the last byte of its signature is 5"},
+		"fees fail":  {fees: func(context.Context, evm.Market) (f evm.Fee, err error) { return f, errors.New("no oracle") }, wantText: "no oracle"},
+		"fees panic": {fees: func(context.Context, evm.Market) (evm.Fee, error) { panic("gremlins") }, wantText: "gremlins"},
+		"no fees":    {fees: func(context.Context, evm.Market) (f evm.Fee, err error) { return f, nil }, wantText: "fees: none"},
 		"negative fees": {fees: func(context.Context, evm.Market) (evm.Fee, error) {
 			return evm.Fee{Tip: big.NewInt(-1), FeeCap: big.NewInt(1)}, nil
-		}, says: "fees: none, or negative ones"},
+		}, wantText: "fees: none, or negative ones"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 				from, other := s.newAccount(), s.newAccount()
 				good := s.newKeySigner(from, other, evmtest.Dev(2))
-				var works atomic.Bool
+				var isWorking atomic.Bool
 				o := finalAfterTwoBlocks()
 				if c.fees != nil {
 					o.Fees = func(ctx context.Context, m evm.Market) (evm.Fee, error) {
-						if m.Account == other.Address() || works.Load() {
+						if m.Account == other.Address() || isWorking.Load() {
 							return evm.DefaultFees(ctx, m)
 						}
 						return c.fees(ctx, m)
@@ -95,7 +95,7 @@ func TestSignerThatFails(t *testing.T) {
 				k := &slotRecorder{}
 				never = make(chan struct{})
 				p := s.startRunnerOf(memory.New(), withSlotRecorder(s.newSigningClient(o, signerFunc(func(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
-					if c.sign == nil || account == other.Address() || works.Load() {
+					if c.sign == nil || account == other.Address() || isWorking.Load() {
 						return good.Sign(ctx, account, tx)
 					}
 					return c.sign(good, ctx, account, tx)
@@ -107,9 +107,9 @@ func TestSignerThatFails(t *testing.T) {
 				rec := p.record(b)
 				require.NotNil(t, rec.Error)
 				assert.Equal(t, batch.KindNotYet, rec.Error.Kind)
-				assert.ErrorContains(t, rec.Error, c.says)
+				assert.ErrorContains(t, rec.Error, c.wantText)
 				assert.Empty(t, k.preparedOf(b))
-				works.Store(true)
+				isWorking.Store(true)
 				close(never)
 				p.mineUntil(b, batch.Committed)
 				assert.Equal(t, []int64{10}, s.valuesPaid(from))
@@ -374,7 +374,7 @@ func TestStalledAfterSoManyBlocks(t *testing.T) {
 func TestVoidWithoutState(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		var blocks, most atomic.Int64
+		var blocks, maxAllowed atomic.Int64
 		s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth, SlotsInAnEpoch: 1})
 		from, other := s.newAccount(), s.newAccount()
 		s.mine(20)
@@ -387,7 +387,7 @@ func TestVoidWithoutState(t *testing.T) {
 			st, err := c.BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key(), Prepared: kept}})
 			require.NoError(t, err)
 			require.Len(t, st, 1)
-			most.Store(max(most.Load(), blocks.Load()))
+			maxAllowed.Store(max(maxAllowed.Load(), blocks.Load()))
 			return st[0]
 		}
 		prepare := func(b batch.Batch) []byte {
@@ -410,7 +410,7 @@ func TestVoidWithoutState(t *testing.T) {
 		st := ask(b, kept)
 		assert.Equal(t, batch.ReportedVoid, st.Reported)
 		assert.Contains(t, st.Message, "nonce 0 was used by transaction "+string(theirs.ID))
-		assert.LessOrEqual(t, most.Load(), int64(32))
+		assert.LessOrEqual(t, maxAllowed.Load(), int64(32))
 		blind := o // finds nothing by its hash
 		blind.Client = &http.Client{Transport: receiptRemover{s.http.Transport}}
 		c = s.newSigningClient(blind, s.newKeySigner(from, other))
@@ -712,9 +712,9 @@ func TestNewSignerOptions(t *testing.T) {
 	signer, err := evm.NewKeySigner(evmtest.Dev(0).Key())
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
-		signer evm.Signer
-		o      evm.SignerOptions
-		field  string
+		signer  evm.Signer
+		options evm.SignerOptions
+		field   string
 	}{
 		"no signer":           {nil, evm.SignerOptions{}, "signer"},
 		"a limit of 0":        {signer, evm.SignerOptions{MaxFeePerGas: new(big.Int)}, "SignerOptions.MaxFeePerGas"},
@@ -723,10 +723,10 @@ func TestNewSignerOptions(t *testing.T) {
 		"fewer than none":     {signer, evm.SignerOptions{Options: evm.Options{MaxInFlightPerService: -1}}, "Options.MaxInFlightPerService"},
 		"a bad option of New": {signer, evm.SignerOptions{Options: evm.Options{Genesis: "x"}}, "Options.Genesis"},
 	} {
-		_, err := evm.NewSigner("http://localhost:1", 1, c.signer, &c.o)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, c.field, in.Field, name)
+		_, err := evm.NewSigner("http://localhost:1", 1, c.signer, &c.options)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, c.field, inputErr.Field, name)
 	}
 	c, err := evm.NewSigner("http://localhost:1", 7, signer, nil)
 	require.NoError(t, err)
@@ -743,9 +743,9 @@ func TestKeySigner(t *testing.T) {
 	order := secp256k1.Params().N.Bytes()
 	for name, key := range map[string][]byte{"short": make([]byte, 31), "zero": make([]byte, 32), "the order": order} {
 		_, err := evm.NewKeySigner(evmtest.Dev(0).Key(), key)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, "keys[1]", in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, "keys[1]", inputErr.Field)
 	}
 	_, err := evm.NewKeySigner()
 	require.EqualError(t, err, `dltbatch: invalid keys "none": want one private key or more, of 32 bytes each`)
@@ -797,9 +797,9 @@ func TestIntentsOfAnAccountWithoutAKey(t *testing.T) {
 			require.NoError(t, err, name)
 			continue
 		}
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, batch.InputError{Key: b.Key(), Field: "service", Value: dev(c.account), Want: "an account whose key the signer has: " + c.want}, *in, name)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, batch.InputError{Key: b.Key(), Field: "service", Value: dev(c.account), Want: "an account whose key the signer has: " + c.want}, *inputErr, name)
 	}
 }
 
@@ -862,16 +862,16 @@ func TestIntentsAreStrict(t *testing.T) {
 			assert.NoError(t, err, payload)
 			continue
 		}
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, "%.200s", payload)
-		assert.Equal(t, field, in.Field, "%.200s: %v", payload, err)
-		assert.Equal(t, batch.ID("a"), in.Key.ID)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, "%.200s", payload)
+		assert.Equal(t, field, inputErr.Field, "%.200s: %v", payload, err)
+		assert.Equal(t, batch.ID("a"), inputErr.Key.ID)
 		assert.Less(t, len(err.Error()), 600)
 	}
 	for _, service := range []batch.ServiceID{"", "Alice", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "0X70997970c51812dc3a010c7d01b50e0d17dc79c8"} {
-		var in *batch.InputError
-		require.ErrorAs(t, c.Check(batch.Batch{ID: "a", Service: service, Payload: []byte(`{` + to + `}`)}), &in)
-		assert.Equal(t, "service", in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, c.Check(batch.Batch{ID: "a", Service: service, Payload: []byte(`{` + to + `}`)}), &inputErr)
+		assert.Equal(t, "service", inputErr.Field)
 	}
 }
 
@@ -887,14 +887,14 @@ func TestIntentBecomesABatch(t *testing.T) {
 		"to": {To: "0x1"}, "data": {}, "value": {To: mixed, Value: big.NewInt(-1)}, "maxFeePerGas": {To: mixed, MaxFeePerGas: new(big.Int)},
 	} {
 		_, err := i.Batch("mine", mixed)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, field)
-		assert.Equal(t, field, in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, field)
+		assert.Equal(t, field, inputErr.Field)
 	}
 	_, err = evm.Intent{To: mixed}.Batch("mine", "0x1")
-	var in *batch.InputError
-	require.ErrorAs(t, err, &in)
-	assert.Equal(t, "service", in.Field)
+	var inputErr *batch.InputError
+	require.ErrorAs(t, err, &inputErr)
+	assert.Equal(t, "service", inputErr.Field)
 }
 
 // Any payload is either read or refused. An intent that was read and written again has the same
@@ -909,8 +909,8 @@ func FuzzIntent(f *testing.F) {
 	f.Add([]byte(`{"to":null,"to":null}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		err := c.Check(batch.Batch{ID: "a", Service: batch.ServiceID(evmtest.Dev(0).Address()), Payload: payload})
-		var in *batch.InputError
-		if err != nil && !errors.As(err, &in) {
+		var inputErr *batch.InputError
+		if err != nil && !errors.As(err, &inputErr) {
 			t.Fatalf("%v", err)
 		}
 	})

@@ -70,21 +70,21 @@ type usedSlot struct {
 // nonces at once, after the deep block, and puts the batches with used nonces into used for
 // findSlotUse, which takes longer. A batch whose own question fails has no status.
 func (c *SigningClient) finishOpen(ctx context.Context, e *endpoint, p *nodeAnswers, all []*openBatch, used map[batch.ID]usedSlot) (first error) {
-	var reqs []request
-	var late []bool
+	var requests []request
+	var isLate []bool
 	var waiting []*openBatch
 	for _, o := range all {
 		l := o.needsClosing() || o.slot.isStalled(p.head, c.client.options.BumpAfter)
 		if o.status.Reported == batch.ReportedPending && (!l || o.isClosed) {
 			continue
 		}
-		waiting, late = append(waiting, o), append(late, l)
+		waiting, isLate = append(waiting, o), append(isLate, l)
 		if !p.isNoneDeep {
-			reqs = append(reqs, request{"eth_getTransactionCount", []any{o.account, hexQuantity(p.deep.number)}})
+			requests = append(requests, request{"eth_getTransactionCount", []any{o.account, hexQuantity(p.deep.number)}})
 		}
 	}
 	f := nonceUseFinder{Client: c.client, op: opStatuses, endpoint: e}
-	answers, err := c.client.ask(ctx, opStatuses, e, reqs)
+	answers, err := c.client.ask(ctx, opStatuses, e, requests)
 	if err != nil {
 		err = dlt.At(e.shownAddress, c.client.asLedgerError(opStatuses, err))
 	}
@@ -97,10 +97,10 @@ func (c *SigningClient) finishOpen(ctx context.Context, e *endpoint, p *nodeAnsw
 		case failed != nil:
 			o.status, first = batch.Status{}, cmp.Or(first, failed)
 		case next > o.slot.nonce:
-			used[o.id] = usedSlot{e, p.view, *o, late[i]}
+			used[o.id] = usedSlot{e, p.view, *o, isLate[i]}
 			o.status = batch.Status{}
 		default:
-			o.status = o.conclude(late[i], p.waitsForAnother(o), nonceUse{user: nonceUnused})
+			o.status = o.conclude(isLate[i], p.waitsForAnother(o), nonceUse{user: nonceUnused})
 		}
 	}
 	return first

@@ -259,12 +259,12 @@ func (c *Client) followBlocks(ctx context.Context, e *endpoint, p *nodeAnswers) 
 			low = max(low, known+1)
 		}
 		if low <= top && top-low < maxGapBlocks {
-			var reqs []request
+			var requests []request
 			for h := low; h <= top; h++ {
-				reqs = append(reqs, blockRequest(h))
+				requests = append(requests, blockRequest(h))
 			}
 			var answers []answer
-			answers, failed = c.ask(ctx, opStatuses, e, reqs)
+			answers, failed = c.ask(ctx, opStatuses, e, requests)
 			for _, a := range answers {
 				if b, err := decodeBlock(a); err == nil {
 					e.recentBlocks.add(b, false)

@@ -41,9 +41,9 @@ func TestStatusesOfOneView(t *testing.T) {
 	b := signedBatch(nil)
 	pooled, mined := map[string]any{"hash": string(b.ID), "blockHash": nil}, map[string]any{"hash": string(b.ID), "blockHash": genesisHash}
 	for name, c := range map[string]struct {
-		receipt, known any
-		want           batch.Reported // 0 means no answer
-		err            string
+		receipt, pooledTx any
+		want              batch.Reported // 0 means no answer
+		err               string
 	}{
 		"deep":                      {receiptIn(b.ID, 90, nil), nil, batch.ReportedCommitted, ""},
 		"deeper":                    {receiptIn(b.ID, 3, nil), nil, batch.ReportedCommitted, ""},
@@ -68,7 +68,7 @@ func TestStatusesOfOneView(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, url := newScriptedNode(t)
 			s.setAnswer("eth_getTransactionReceipt", func([]any) (any, string) { return c.receipt, "" })
-			s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return c.known, "" })
+			s.setAnswer("eth_getTransactionByHash", func([]any) (any, string) { return c.pooledTx, "" })
 			got, err := newTestClient(t, url, nil).BatchStatuses(t.Context(), b.Service, []batch.Attempt{{Key: b.Key()}, {Key: b.Key()}, {Key: batch.Key{ID: "0x12"}}})
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -101,8 +101,8 @@ func TestStatusesOfOneView(t *testing.T) {
 // the last block is once that is more than ten minutes. The payment goes on with the next block.
 func TestAChainThatStandsStill(t *testing.T) {
 	for _, c := range []struct {
-		after time.Duration
-		says  string
+		after    time.Duration
+		wantText string
 	}{{9 * time.Minute, ""}, {14 * time.Minute, `; the last block is 1[34]m\d+s old`}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSimulatedChain(t, evmtest.Options{Personality: evmtest.Geth})
@@ -116,10 +116,10 @@ func TestAChainThatStandsStill(t *testing.T) {
 			time.Sleep(c.after + 30*time.Second)
 			rec := p.record(b)
 			require.NotEmpty(t, rec.Decision)
-			if c.says == "" {
+			if c.wantText == "" {
 				assert.NotContains(t, rec.Decision, "the last block is")
 			} else {
-				assert.Regexp(t, c.says, rec.Decision)
+				assert.Regexp(t, c.wantText, rec.Decision)
 			}
 			p.mineUntil(b, batch.Committed)
 			assert.Equal(t, []int64{10}, s.valuesPaid(from))

@@ -315,26 +315,26 @@ func (s *submission) isKnownToNode(ctx context.Context) (bool, error) {
 	if s.closesNonce {
 		ours = []evmtx.Hash{s.tx.Hash()}
 	}
-	var reqs []request
+	var requests []request
 	for _, h := range ours {
-		reqs = append(reqs, lookupRequests(h.String())...)
+		requests = append(requests, lookupRequests(h.String())...)
 	}
-	answers, err := s.ask(ctx, opSubmit, s.endpoint, reqs)
+	answers, err := s.ask(ctx, opSubmit, s.endpoint, requests)
 	if err != nil {
 		return false, err
 	}
 	var failed error
 	for i, a := range answers {
-		var of struct {
+		var foundTx struct {
 			Hash    string `json:"hash"`
 			Receipt string `json:"transactionHash"`
 		}
 		switch {
 		case !a.hasResult():
 			failed = errors.New("no answer")
-		case a.isNull() || json.Unmarshal(a.result, &of) != nil:
+		case a.isNull() || json.Unmarshal(a.result, &foundTx) != nil:
 		default:
-			if h, ok := evmtx.ParseHash(cmp.Or(of.Hash, of.Receipt)); ok && h == ours[i/2] {
+			if h, ok := evmtx.ParseHash(cmp.Or(foundTx.Hash, foundTx.Receipt)); ok && h == ours[i/2] {
 				return true, nil // the other answers do not matter
 			}
 		}

@@ -279,10 +279,10 @@ func TestAResendThatIsRefused(t *testing.T) {
 func TestNothingIsPosted(t *testing.T) {
 	other := func(id string) func([]any) (any, string) { return func([]any) (any, string) { return id, "" } }
 	for name, c := range map[string]struct {
-		method string
-		f      func([]any) (any, string)
-		kind   batch.ErrorKind
-		says   string
+		method   string
+		f        func([]any) (any, string)
+		wantKind batch.ErrorKind
+		wantText string
 	}{
 		"another chain":   {"eth_chainId", other("0x1"), batch.KindMisconfigured, "the node's chain is 1, not 1337"},
 		"no chain":        {"eth_chainId", func([]any) (any, string) { return nil, "" }, batch.KindUnavailable, "eth_chainId"},
@@ -303,8 +303,8 @@ func TestNothingIsPosted(t *testing.T) {
 			client := newTestClient(t, url, &evm.Options{Genesis: pinned})
 			b := ninthBatch(t)
 			err := client.Submit(t.Context(), attempt(b, 1))
-			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
-			assert.ErrorContains(t, err, c.says)
+			assert.Equal(t, c.wantKind, dlt.Kind(err), "%v", err)
+			assert.ErrorContains(t, err, c.wantText)
 			assert.Zero(t, s.sends())
 			if c.method != "eth_getTransactionCount" {
 				statuses, err := client.BatchStatuses(t.Context(), "", []batch.Attempt{{Key: b.Key()}})

@@ -192,7 +192,7 @@ func (c *Client) readView(answers []answer) (v view, err error) {
 	}
 	f := c.options.Finality
 	switch {
-	case f.instant:
+	case f.isInstant:
 		v.deep = v.head
 	case f.blocks > 0:
 		v.isNoneDeep = v.head.number < f.blocks

@@ -327,8 +327,8 @@ func TestWeb3SignerInALane(t *testing.T) {
 	k := &slotRecorder{}
 	p := s.startRunnerOf(memory.New(), withSlotRecorder(s.newSigningClient(o, remote.signer(t, nil)), k), queuer.Serial())
 	for _, c := range []struct {
-		name, says string
-		bend       func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
+		name, wantText string
+		bend           func(w http.ResponseWriter, r *http.Request, tx *evmtx.Tx)
 	}{
 		{"another account's", "its signature is of account " + evmtest.Dev(3).Address(), func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) {
 			tx.Sign(secp256k1.PrivKeyFromBytes(evmtest.Dev(3).Key()))
@@ -352,13 +352,13 @@ func TestWeb3SignerInALane(t *testing.T) {
 		p.add(b)
 		var rec batch.Record
 		for range 2000 {
-			if rec = p.record(b); rec.Error != nil && strings.Contains(rec.Error.Error(), c.says) {
+			if rec = p.record(b); rec.Error != nil && strings.Contains(rec.Error.Error(), c.wantText) {
 				break
 			}
 			time.Sleep(s.timeUnit)
 		}
 		require.NotNil(t, rec.Error, c.name)
-		require.ErrorContains(t, rec.Error, c.says, c.name)
+		require.ErrorContains(t, rec.Error, c.wantText, c.name)
 		assert.Equal(t, batch.KindNotYet, rec.Error.Kind, c.name)
 		assert.Empty(t, k.preparedOf(b), "%s: nothing was posted", c.name)
 		remote.setChange(func(w http.ResponseWriter, _ *http.Request, tx *evmtx.Tx) { // a right answer with s in the upper half
@@ -388,9 +388,9 @@ func TestWeb3SignerOfAnvil(t *testing.T) {
 
 func TestNewWeb3SignerOptions(t *testing.T) {
 	for name, c := range map[string]struct {
-		url   string
-		o     *evm.Web3SignerOptions
-		field string
+		url     string
+		options *evm.Web3SignerOptions
+		field   string
 	}{
 		"no scheme":        {"localhost:9000", nil, "url"},
 		"another scheme":   {"ftp://localhost", nil, "url"},
@@ -398,10 +398,10 @@ func TestNewWeb3SignerOptions(t *testing.T) {
 		"a header":         {"http://localhost:1", &evm.Web3SignerOptions{Header: http.Header{"Content-Type": {"x"}}}, "Web3SignerOptions.Header"},
 		"TLS and a client": {"http://localhost:1", &evm.Web3SignerOptions{Client: &http.Client{}, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, "Web3SignerOptions.TLSConfig"},
 	} {
-		_, err := evm.NewWeb3Signer(c.url, c.o)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, c.field, in.Field, name)
+		_, err := evm.NewWeb3Signer(c.url, c.options)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, c.field, inputErr.Field, name)
 		assert.NotContains(t, err.Error(), "secret-token")
 	}
 }

@@ -164,10 +164,10 @@ func TestAMinedTransactionDecidesAWithdrawal(t *testing.T) {
 		return "", ""
 	}
 	for name, c := range map[string]struct {
-		act  func(s *testChain, p *chainRunner, k *slotRecorder, from evmtest.Account, b batch.Batch)
-		want batch.State
-		paid []int64
-		says string
+		act      func(s *testChain, p *chainRunner, k *slotRecorder, from evmtest.Account, b batch.Batch)
+		want     batch.State
+		paid     []int64
+		wantText string
 	}{
 		"it is mined before": {func(s *testChain, p *chainRunner, _ *slotRecorder, _ evmtest.Account, _ batch.Batch) {
 			s.setBaseFee(1)
@@ -227,9 +227,9 @@ func TestAMinedTransactionDecidesAWithdrawal(t *testing.T) {
 				rec := p.mineUntil(b, batch.Committed, batch.Rejected, batch.Invalid)
 				assert.Equal(t, c.want, rec.State)
 				assert.Equal(t, c.paid, s.valuesPaid(from))
-				if c.says != "" {
+				if c.wantText != "" {
 					require.NotNil(t, rec.Error)
-					assert.Contains(t, rec.Error.Message, c.says)
+					assert.Contains(t, rec.Error.Message, c.wantText)
 				}
 				for _, one := range k.preparedOf(b) { // all have one nonce
 					nonce, _, _, err := evm.Slot(one)
@@ -256,7 +256,7 @@ func TestClosingThatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, answer string // the request that the node refuses, and the text
 		baseFee        int64  // the base fee, in gwei
-		says           string
+		wantText       string
 	}{
 		"by the node":            {"eth_sendRawTransaction", "max initcode size exceeded", 50, "nonce 0 is not closed: max initcode size exceeded"},
 		"by the node's estimate": {"eth_estimateGas", "execution reverted", 50, "nonce 0 is not closed: the call would be taken back: execution reverted"},
@@ -284,7 +284,7 @@ func TestClosingThatIsRefused(t *testing.T) {
 				rec := p.record(b)
 				require.NotNil(t, rec.Error)
 				require.Equal(t, batch.KindNotYet, rec.Error.Kind)
-				require.Contains(t, rec.Error.Message, c.says)
+				require.Contains(t, rec.Error.Message, c.wantText)
 				require.False(t, rec.Final())
 				s.setFault(func(evmtest.RequestPoint) evmtest.Fault { return evmtest.Fault{} })
 				assert.Contains(t, [][]batch.State{{batch.Rejected, batch.Committed}, {batch.Committed, batch.Committed}}, p.lowerBaseFeeAndFinish(s, all))

@@ -32,9 +32,9 @@ func CheckSize(b batch.Batch, maxBody int) error { return check(b, maxBody, true
 
 func check(b batch.Batch, maxBody int, signatures bool) error {
 	err := checkBatch(b, maxBody, signatures)
-	var in *batch.InputError
-	if errors.As(err, &in) && b.ID != "" && len(b.ID) <= batch.MaxIDLen {
-		in.Key = b.Key()
+	var inputErr *batch.InputError
+	if errors.As(err, &inputErr) && b.ID != "" && len(b.ID) <= batch.MaxIDLen {
+		inputErr.Key = b.Key()
 	}
 	return err
 }

@@ -158,10 +158,10 @@ func TestCheckRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := sawtooth.Check(c.makeBatch(t))
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in)
-			assert.Equal(t, c.field, in.Field)
-			assert.NotEmpty(t, in.Want)
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr)
+			assert.Equal(t, c.field, inputErr.Field)
+			assert.NotEmpty(t, inputErr.Want)
 			require.ErrorIs(t, err, batch.ErrInvalidInput)
 		})
 	}
@@ -179,9 +179,9 @@ func TestCheckRefusesDependencyInside(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = sawtooth.NewBatch(key, "", []sawtooth.SignedTransaction{first, signed}, nil)
-	var in *batch.InputError
-	require.ErrorAs(t, err, &in)
-	assert.Equal(t, "transactions[1].header.dependencies[0]", in.Field)
+	var inputErr *batch.InputError
+	require.ErrorAs(t, err, &inputErr)
+	assert.Equal(t, "transactions[1].header.dependencies[0]", inputErr.Field)
 	_, err = sawtooth.NewBatch(key, "", []sawtooth.SignedTransaction{signed}, nil)
 	require.NoError(t, err, "in another batch it is fine")
 }
@@ -198,10 +198,10 @@ func TestSizeLimitIsExact(t *testing.T) {
 		if err := c.Check(b); ok {
 			require.NoError(t, err)
 		} else {
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in)
-			assert.Equal(t, "Payload", in.Field)
-			assert.Equal(t, b.Key(), in.Key)
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr)
+			assert.Equal(t, "Payload", inputErr.Field)
+			assert.Equal(t, b.Key(), inputErr.Key)
 		}
 	}
 }
@@ -276,9 +276,9 @@ func TestBuildRefuses(t *testing.T) {
 		x := vectorTransaction()
 		change(&x)
 		_, err := sawtooth.Build(key, "", x)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, field)
-		assert.Equal(t, field, in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, field)
+		assert.Equal(t, field, inputErr.Field)
 	}
 	_, err := sawtooth.Build(key, "")
 	require.ErrorIs(t, err, batch.ErrInvalidInput, "no transactions")

@@ -23,15 +23,15 @@ var _ dlt.Ledger = (*Client)(nil)
 type Client struct {
 	dlt.Unimplemented // the client has no Prepare
 
-	traits       dlt.Traits
-	http         *http.Client
-	ownTransport bool // true if the transport is the library's own; see wire.TraceRequest
-	header       http.Header
-	secrets      *redact.Redactor
-	maxBody      int
-	maxResponse  int64
-	pingInterval time.Duration // time between pings
-	receipts     bool
+	traits          dlt.Traits
+	http            *http.Client
+	ownTransport    bool // true if the transport is the library's own; see wire.TraceRequest
+	header          http.Header
+	secrets         *redact.Redactor
+	maxBody         int
+	maxResponse     int64
+	pingInterval    time.Duration // time between pings
+	fetchesReceipts bool
 
 	endpoints     []endpoint
 	preferred     atomic.Uint32       // index of the endpoint for submissions
@@ -79,16 +79,16 @@ func New(url string, o *Options) (*Client, error) {
 			Streams:       !c.NoEvents,
 			Checks:        true,
 		},
-		http:          hc,
-		ownTransport:  wire.IsOwnTransport(c.Client),
-		header:        c.Header,
-		secrets:       redact.New(secrets),
-		maxBody:       c.MaxBody,
-		maxResponse:   c.MaxResponse,
-		pingInterval:  c.KeepAlive,
-		receipts:      c.Receipts,
-		endpoints:     endpoints,
-		doubtCounters: make([]wire.DoubtCounter, len(endpoints)),
+		http:            hc,
+		ownTransport:    wire.IsOwnTransport(c.Client),
+		header:          c.Header,
+		secrets:         redact.New(secrets),
+		maxBody:         c.MaxBody,
+		maxResponse:     c.MaxResponse,
+		pingInterval:    c.KeepAlive,
+		fetchesReceipts: c.Receipts,
+		endpoints:       endpoints,
+		doubtCounters:   make([]wire.DoubtCounter, len(endpoints)),
 	}, nil
 }
 

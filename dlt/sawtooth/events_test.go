@@ -231,8 +231,8 @@ func TestEventsYield(t *testing.T) {
 
 func TestEventsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		status int
-		kind   batch.ErrorKind
+		status   int
+		wantKind batch.ErrorKind
 	}{
 		"401": {401, batch.KindMisconfigured}, "403": {403, batch.KindMisconfigured}, "404": {404, batch.KindMisconfigured},
 		"302": {302, batch.KindMisconfigured}, "429": {429, batch.KindBusy}, "503": {503, batch.KindDoubt}, "200": {200, batch.KindDoubt},
@@ -247,7 +247,7 @@ func TestEventsRefused(t *testing.T) {
 			}))
 			defer node.Close()
 			err := newStreamClient(t, node, sawtooth.Options{}).Events(context.Background(), nil, func(dlt.Event) error { return nil })
-			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, c.wantKind, dlt.Kind(err), "%v", err)
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, c.status, e.StatusCode)

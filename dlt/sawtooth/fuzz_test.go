@@ -43,8 +43,8 @@ func FuzzParse(f *testing.F) {
 		p, err := Parse(payload, "s")
 		checkErr := Check(batch.Batch{ID: b.ID, Payload: payload})
 		for _, err := range []error{err, checkErr} {
-			var in *batch.InputError
-			if err != nil && !errors.As(err, &in) {
+			var inputErr *batch.InputError
+			if err != nil && !errors.As(err, &inputErr) {
 				t.Fatalf("not an InputError: %v", err)
 			}
 			if err != nil && len(err.Error()) > 1024 {

@@ -89,7 +89,7 @@ func TestEffectOfEachSubmitResponse(t *testing.T) {
 		status      int
 		contentType string
 		body        string
-		kind        batch.ErrorKind
+		wantKind    batch.ErrorKind
 		state       batch.State
 		spent       int // definite failures
 		tries       int
@@ -117,7 +117,7 @@ func TestEffectOfEachSubmitResponse(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			err := submitError(t, row.status, row.contentType, row.body)
-			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, row.wantKind, dlt.Kind(err), "%v", err)
 			after, _ := rowAfterError(t, err, definiteBudget)
 			assert.Equal(t, row.state, after.State)
 			assert.Equal(t, row.spent, after.Spent)
@@ -138,9 +138,9 @@ func TestErrorsWithoutAnAnswer(t *testing.T) {
 	}))
 	defer silent.Close()
 	for name, c := range map[string]struct {
-		url   string
-		kind  batch.ErrorKind
-		state batch.State
+		url      string
+		wantKind batch.ErrorKind
+		state    batch.State
 	}{
 		"network error: reset":                {rawNode(t, func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }), batch.KindDoubt, batch.Submitting},
 		"own timeout":                         {silent.URL, batch.KindDoubt, batch.Submitting},
@@ -150,7 +150,7 @@ func TestErrorsWithoutAnAnswer(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 			defer cancel()
 			err := newClient(t, c.url, nil).Submit(ctx, attempt(t))
-			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, c.wantKind, dlt.Kind(err), "%v", err)
 			after, o := rowAfterError(t, err, definiteBudget)
 			assert.Equal(t, c.state, after.State)
 			assert.Zero(t, after.Spent)
@@ -201,10 +201,10 @@ func doubtRow(t *testing.T) store.Row {
 // not change, nothing is spent, and the batch is asked about again.
 func TestAFailedStatusQueryHasNoEffect(t *testing.T) {
 	for _, row := range []struct {
-		name   string
-		status int
-		body   string
-		kind   batch.ErrorKind
+		name     string
+		status   int
+		body     string
+		wantKind batch.ErrorKind
 	}{
 		{"400/43: content type", 400, answerEnvelope(43), batch.KindMisconfigured},
 		{"400/46: body", 400, answerEnvelope(46), batch.KindMisconfigured},
@@ -221,7 +221,7 @@ func TestAFailedStatusQueryHasNoEffect(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			statuses, err := statusesOfAnswer(t, row.status, row.body)
 			assert.Empty(t, statuses)
-			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, row.wantKind, dlt.Kind(err), "%v", err)
 			for _, before := range []store.Row{pendingRow(t), doubtRow(t)} {
 				after, word := rowAfterStatus(t, before, nil, time.Minute)
 				assert.Equal(t, before, after)
@@ -322,7 +322,7 @@ func TestDecisionsAboutStatusesAtEachAge(t *testing.T) {
 	for _, row := range []struct {
 		name          string
 		before        store.Row
-		says          batch.Reported
+		wantText      batch.Reported
 		sinceLastPost time.Duration
 		word          string
 		state         batch.State
@@ -347,7 +347,7 @@ func TestDecisionsAboutStatusesAtEachAge(t *testing.T) {
 		{"COMMITTED: done", pendingRow(t), batch.ReportedCommitted, time.Second, "is committed", batch.Committed, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			after, word := rowAfterStatus(t, row.before, said(row.says), row.sinceLastPost)
+			after, word := rowAfterStatus(t, row.before, said(row.wantText), row.sinceLastPost)
 			assert.Equal(t, row.word, word)
 			assert.Equal(t, row.state, after.State)
 			assert.Equal(t, row.isFinal, after.Final())

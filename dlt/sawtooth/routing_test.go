@@ -339,9 +339,9 @@ func TestNewRefuses(t *testing.T) {
 			field     string
 		}{{url, nil, "url"}, {"http://localhost", []string{"http://localhost:1", url}, "Options.Fallbacks[1]"}} {
 			_, err := sawtooth.New(o.url, &sawtooth.Options{Fallbacks: o.fallbacks})
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in, url)
-			assert.Equal(t, o.field, in.Field)
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr, url)
+			assert.Equal(t, o.field, inputErr.Field)
 			requireNoSecrets(t, err)
 		}
 	}

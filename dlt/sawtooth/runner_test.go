@@ -26,15 +26,15 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 	late := sawtoothtest.Fault{Answer: sawtoothtest.AnswerReset, Acceptance: sawtoothtest.AcceptedLate, AcceptAfter: 350 * time.Millisecond}
 	refused := sawtoothtest.Fault{Answer: sawtoothtest.AnswerError, Status: 400, Code: 30}
 	for name, c := range map[string]struct {
-		posts  []sawtoothtest.Fault // the last one is repeated for ever
-		budget batch.Budget
-		state  batch.State
-		kind   batch.ErrorKind
-		tries  int
+		posts    []sawtoothtest.Fault // the last one is repeated for ever
+		budget   batch.Budget
+		state    batch.State
+		wantKind batch.ErrorKind
+		tries    int
 	}{
-		"lost, and then refused":           {posts: []sawtoothtest.Fault{lost, refused}, state: batch.Rejected, kind: batch.KindRejected, tries: 2},
+		"lost, and then refused":           {posts: []sawtoothtest.Fault{lost, refused}, state: batch.Rejected, wantKind: batch.KindRejected, tries: 2},
 		"late, and refused before":         {posts: []sawtoothtest.Fault{late, refused}, state: batch.Committed, tries: 2},
-		"lost, and no budget":              {posts: []sawtoothtest.Fault{lost}, budget: batch.Budget{Attempts: 1, EveryTry: true}, state: batch.Rejected, kind: batch.KindExhausted, tries: 1},
+		"lost, and no budget":              {posts: []sawtoothtest.Fault{lost}, budget: batch.Budget{Attempts: 1, EveryTry: true}, state: batch.Rejected, wantKind: batch.KindExhausted, tries: 1},
 		"late, and no budget":              {posts: []sawtoothtest.Fault{late}, budget: batch.Budget{Attempts: 1, EveryTry: true}, state: batch.Committed, tries: 1},
 		"lost, and sent again without ado": {posts: []sawtoothtest.Fault{lost, {}}, state: batch.Committed, tries: 2},
 	} {
@@ -73,7 +73,7 @@ func TestADoubtThatNobodyResolves(t *testing.T) {
 			assert.Zero(t, decisions.count(), "nobody was asked")
 			if c.state == batch.Rejected {
 				require.NotNil(t, rec.Error)
-				assert.Equal(t, c.kind, rec.Error.Kind)
+				assert.Equal(t, c.wantKind, rec.Error.Kind)
 				assert.Greater(t, time.Since(begin), quiet, "while it could arrive there was no evidence")
 				assert.Equal(t, dlt.NotCommitted, watched.last())
 				assert.Empty(t, n.Chain())
@@ -143,7 +143,7 @@ func (d *decisionCounter) count() int {
 // With a node's events, a commit is known long before the batch would be asked about.
 func TestEventsReachTheRunner(t *testing.T) {
 	for name, c := range map[string]struct {
-		o               sawtooth.Options
+		options         sawtooth.Options
 		atLeast, atMost time.Duration
 	}{
 		"told":  {sawtooth.Options{}, 0, 10 * time.Second},
@@ -154,8 +154,8 @@ func TestEventsReachTheRunner(t *testing.T) {
 				n, err := sawtoothtest.Listen(&sawtoothtest.Options{InMemory: true, BlockInterval: time.Second})
 				require.NoError(t, err)
 				defer n.Close()
-				c.o.Client = n.Client()
-				r, err := dltbatch.New(memory.New(), newClient(t, "http://node", &c.o), &dltbatch.Options{
+				c.options.Client = n.Client()
+				r, err := dltbatch.New(memory.New(), newClient(t, "http://node", &c.options), &dltbatch.Options{
 					FirstPoll: 10 * time.Minute, PollInterval: 10 * time.Minute,
 				})
 				require.NoError(t, err)

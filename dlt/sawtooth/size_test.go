@@ -50,10 +50,10 @@ func TestSizeIsTheLedgers(t *testing.T) {
 	c := newClient(t, node.URL(), nil)
 	require.NoError(t, c.Check(below))
 	for _, err := range []error{sawtooth.Check(at), c.Check(at)} {
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in)
-		assert.Equal(t, "Payload", in.Field)
-		assert.Equal(t, "less than 10485760 bytes", in.Want)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr)
+		assert.Equal(t, "Payload", inputErr.Field)
+		assert.Equal(t, "less than 10485760 bytes", inputErr.Want)
 	}
 	for status, b := range map[int]batch.Batch{http.StatusAccepted: below, http.StatusRequestEntityTooLarge: at} {
 		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, node.URL()+"/batches", bytes.NewReader(listBody(b.Payload)))

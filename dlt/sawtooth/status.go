@@ -30,7 +30,7 @@ const opStatuses = "batch statuses"
 // error are good.
 func (c *Client) BatchStatuses(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	out, err := c.statuses(ctx, validIDs(attempts))
-	if c.receipts {
+	if c.fetchesReceipts {
 		c.addReceipts(ctx, out, slices.ContainsFunc(attempts, func(a batch.Attempt) bool { return !a.Committed }))
 	}
 	return out, err

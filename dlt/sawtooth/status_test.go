@@ -178,9 +178,9 @@ func TestMaxResponse(t *testing.T) {
 
 func TestStatusErrors(t *testing.T) {
 	for _, c := range []struct {
-		status int
-		body   string
-		kind   batch.ErrorKind
+		status   int
+		body     string
+		wantKind batch.ErrorKind
 	}{
 		{400, answerEnvelope(43), batch.KindMisconfigured}, {400, answerEnvelope(46), batch.KindMisconfigured},
 		{400, answerEnvelope(60), batch.KindMisconfigured}, {400, answerEnvelope(66), batch.KindMisconfigured},
@@ -195,7 +195,7 @@ func TestStatusErrors(t *testing.T) {
 		client := newClient(t, node.URL, &sawtooth.Options{Header: secretHeader()})
 		got, err := client.BatchStatuses(context.Background(), "", attempts(testID(1)))
 		assert.Empty(t, got)
-		assert.Equal(t, c.kind, dlt.Kind(err), "%d %s", c.status, c.body)
+		assert.Equal(t, c.wantKind, dlt.Kind(err), "%d %s", c.status, c.body)
 		var e *dlt.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, c.status, e.StatusCode)

@@ -115,31 +115,31 @@ func TestSubmitTransportErrors(t *testing.T) {
 	defer plain.Close()
 
 	for name, c := range map[string]struct {
-		url  string
-		o    sawtooth.Options
-		kind batch.ErrorKind
+		url      string
+		options  sawtooth.Options
+		wantKind batch.ErrorKind
 	}{
-		"refused":          {url: deadURL(t), kind: batch.KindUnavailable},
-		"no such host":     {url: "http://nowhere.invalid", kind: batch.KindUnavailable},
-		"closed at once":   {url: rawNode(t, func(net.Conn) {}), kind: batch.KindDoubt},
-		"closed after all": {url: rawNode(t, readRequest), kind: batch.KindDoubt},
-		"no HTTP":          {url: rawNode(t, func(c net.Conn) { readRequest(c); _, _ = io.WriteString(c, strings.Repeat(secret, 100)) }), kind: batch.KindDoubt},
-		"headers cut off":  {url: rawNode(t, func(c net.Conn) { readRequest(c); _, _ = io.WriteString(c, "HTTP/1.1 202 Acc") }), kind: batch.KindDoubt},
+		"refused":          {url: deadURL(t), wantKind: batch.KindUnavailable},
+		"no such host":     {url: "http://nowhere.invalid", wantKind: batch.KindUnavailable},
+		"closed at once":   {url: rawNode(t, func(net.Conn) {}), wantKind: batch.KindDoubt},
+		"closed after all": {url: rawNode(t, readRequest), wantKind: batch.KindDoubt},
+		"no HTTP":          {url: rawNode(t, func(c net.Conn) { readRequest(c); _, _ = io.WriteString(c, strings.Repeat(secret, 100)) }), wantKind: batch.KindDoubt},
+		"headers cut off":  {url: rawNode(t, func(c net.Conn) { readRequest(c); _, _ = io.WriteString(c, "HTTP/1.1 202 Acc") }), wantKind: batch.KindDoubt},
 		"bad redirect": {url: rawNode(t, func(c net.Conn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 302 Found\r\nLocation: http://%%"+secret+"\r\nContent-Length: 0\r\n\r\n")
-		}), kind: batch.KindDoubt},
-		"unknown authority":         {url: tlsNode.URL, kind: batch.KindMisconfigured},
-		"another name":              {url: tlsNode.URL, o: sawtooth.Options{TLSConfig: tlsConfigFor(tlsNode, "other.invalid")}, kind: batch.KindMisconfigured},
-		"no TLS there":              {url: strings.Replace(plain.URL, "http:", "https:", 1), kind: batch.KindMisconfigured},
-		"a transport without hooks": {url: plain.URL, o: sawtooth.Options{Client: &http.Client{Transport: brokenTransport{}}}, kind: batch.KindDoubt},
-		"a trusted authority":       {url: tlsNode.URL, o: sawtooth.Options{TLSConfig: tlsConfigFor(tlsNode, "")}, kind: batch.KindMisconfigured /* 404, so it got through */},
+		}), wantKind: batch.KindDoubt},
+		"unknown authority":         {url: tlsNode.URL, wantKind: batch.KindMisconfigured},
+		"another name":              {url: tlsNode.URL, options: sawtooth.Options{TLSConfig: tlsConfigFor(tlsNode, "other.invalid")}, wantKind: batch.KindMisconfigured},
+		"no TLS there":              {url: strings.Replace(plain.URL, "http:", "https:", 1), wantKind: batch.KindMisconfigured},
+		"a transport without hooks": {url: plain.URL, options: sawtooth.Options{Client: &http.Client{Transport: brokenTransport{}}}, wantKind: batch.KindDoubt},
+		"a trusted authority":       {url: tlsNode.URL, options: sawtooth.Options{TLSConfig: tlsConfigFor(tlsNode, "")}, wantKind: batch.KindMisconfigured /* 404, so it got through */},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.o.Header = secretHeader()
-			client := newClient(t, c.url, &c.o)
+			c.options.Header = secretHeader()
+			client := newClient(t, c.url, &c.options)
 			err := client.Submit(context.Background(), attempt(t))
-			assert.Equal(t, c.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, c.wantKind, dlt.Kind(err), "%v", err)
 			requireNoSecrets(t, err)
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)

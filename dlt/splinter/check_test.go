@@ -18,9 +18,9 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, c.Check(good))
 	refused := func(b batch.Batch, field string) {
 		t.Helper()
-		var in *batch.InputError
-		require.ErrorAs(t, c.Check(b), &in)
-		assert.Equal(t, field, in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, c.Check(b), &inputErr)
+		assert.Equal(t, field, inputErr.Field)
 	}
 	for _, s := range []batch.ServiceID{
 		"", "a000", "aaaaa-bbbbb", "aaaaa-bbbbb::", "aaaaa-bbbbb::a00", "aaaaa-bbbbb::a0000", "aaaa-bbbbb::a000", "aaaaa_bbbbb::a000",
@@ -58,8 +58,8 @@ func TestCheck(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, row := range map[string]struct {
-		url string
-		o   *splinter.Options
+		url     string
+		options *splinter.Options
 	}{
 		"no scheme":      {"localhost:8080", nil},
 		"another scheme": {"ftp://localhost", nil},
@@ -73,7 +73,7 @@ func TestOptions(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := splinter.New(row.url, row.o)
+			_, err := splinter.New(row.url, row.options)
 			assert.ErrorIs(t, err, batch.ErrInvalidInput)
 		})
 	}

@@ -69,8 +69,8 @@ func TestEventsBreak(t *testing.T) {
 func TestEventsRefused(t *testing.T) {
 	never := func(dlt.Event) error { return errors.New("an event") }
 	for name, row := range map[string]struct {
-		url  string
-		kind batch.ErrorKind
+		url      string
+		wantKind batch.ErrorKind
 	}{
 		"nobody listens":  {deadURL(t), batch.KindUnavailable},
 		"401":             {startNodeThatAnswers(t, 401, jsonType, `{"code":"401","message":"m"}`).URL, batch.KindMisconfigured},
@@ -83,7 +83,7 @@ func TestEventsRefused(t *testing.T) {
 			err := newClient(t, row.url, nil).Events(t.Context(), []batch.ServiceID{service}, never)
 			var e *dlt.Error
 			require.ErrorAs(t, err, &e)
-			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, row.wantKind, dlt.Kind(err), "%v", err)
 		})
 	}
 	c := newClient(t, deadURL(t), nil)

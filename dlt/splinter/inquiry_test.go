@@ -181,8 +181,8 @@ func TestReceiptSearchRefuses(t *testing.T) {
 			q := receiptSearch{ids: []string{id}, ownCursor: own}
 			found := receiptsUnknown
 			for _, r := range row.replays {
-				var done bool
-				if found, done = q.addReplay(r); done {
+				var isDone bool
+				if found, isDone = q.addReplay(r); isDone {
 					break
 				}
 			}

@@ -16,7 +16,7 @@ import (
 // transactions is. It keeps only as many transactions as have room.
 func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	tier.Plain(t)
-	const most = 64 << 10
+	const maxAllowed = 64 << 10
 	one, other := batch.ID(strings.Repeat("a", 128)), batch.ID(strings.Repeat("b", 128))
 	var list strings.Builder
 	for i := range 40_000 {
@@ -28,8 +28,8 @@ func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 	} {
 		answer := `[{"id":"` + string(one) + `","status":` + status + `,"timestamp":{"secs_since_epoch":7,"nanos_since_epoch":0}},` +
 			`{"id":"` + string(other) + `","status":{"statusType":"Committed","message":[]}}]`
-		require.Greater(t, len(answer), 80*most)
-		got, err := decodeStatuses(strings.NewReader(answer), most, []batch.ID{one, other})
+		require.Greater(t, len(answer), 80*maxAllowed)
+		got, err := decodeStatuses(strings.NewReader(answer), maxAllowed, []batch.ID{one, other})
 		require.NoError(t, err)
 		require.Len(t, got, 2)
 		assert.Equal(t, batch.ReportedInvalid, got[0].Reported)
@@ -40,7 +40,7 @@ func TestALongListOfTransactionsHidesNoVerdict(t *testing.T) {
 		for _, r := range got[0].Receipts {
 			size += len(r.TransactionID) + len(r.Message) + len(r.Data)
 		}
-		assert.InDelta(t, most, size, 200, "bytes of receipts")
+		assert.InDelta(t, maxAllowed, size, 200, "bytes of receipts")
 	}
 }
 

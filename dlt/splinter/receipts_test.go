@@ -130,13 +130,13 @@ func TestResolveByEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestNetwork(t, splintertest.Options{}, nil)
 		var asked int
-		var says dlt.Evidence
+		var wantText dlt.Evidence
 		var fails error
 		o := clientOptions(nil)
 		o.Evidence = func(_ context.Context, _ splinter.State, d dlt.Doubt) (dlt.Evidence, error) {
 			asked++
 			assert.NotEmpty(t, d.Payload)
-			return says, fails
+			return wantText, fails
 		}
 		w.client = w.newClient(o)
 		w.newCommittedBatch()
@@ -150,10 +150,10 @@ func TestResolveByEvidence(t *testing.T) {
 		fails = errors.New("the contract's reader is down")
 		_, err := w.client.Resolve(t.Context(), dlt.Doubt{Attempt: firstAttempt(d.Batch), Since: time.Hour, Ended: time.Hour})
 		require.ErrorIs(t, err, fails)
-		fails, says = nil, dlt.NotCommitted
-		require.Equal(t, says, w.resolve(d))
-		says = dlt.Committed
-		require.Equal(t, says, w.resolve(d))
+		fails, wantText = nil, dlt.NotCommitted
+		require.Equal(t, wantText, w.resolve(d))
+		wantText = dlt.Committed
+		require.Equal(t, wantText, w.resolve(d))
 
 		w.hidesStatuses.Store(false) // receipts are asked for before Options.Evidence
 		require.True(t, pollUntil(10*time.Millisecond, 5*time.Second, func() bool { return w.resolve(d) == dlt.NotCommitted }))

@@ -26,15 +26,15 @@ import (
 // occupies one of the node's few threads.
 func TestOneRequestOfAService(t *testing.T) {
 	var (
-		mu         sync.Mutex
-		open, most int
+		mu               sync.Mutex
+		open, maxAllowed int
 	)
 	stalled := make(chan struct{})
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "/a000/") {
 			mu.Lock()
 			open++
-			most = max(most, open)
+			maxAllowed = max(maxAllowed, open)
 			mu.Unlock()
 			<-stalled
 			mu.Lock()
@@ -65,7 +65,7 @@ func TestOneRequestOfAService(t *testing.T) {
 	require.NoError(t, err, "another service")
 	mu.Lock()
 	defer mu.Unlock()
-	assert.Equal(t, 1, most)
+	assert.Equal(t, 1, maxAllowed)
 }
 
 // While some threads of a node do not answer, a batch is posted only on a connection that has just

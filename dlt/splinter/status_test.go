@@ -96,9 +96,9 @@ func TestStatusWords(t *testing.T) {
 // docs/ledgers/splinter.md#asking-for-statuses.
 func TestStatusRefusals(t *testing.T) {
 	for name, row := range map[string]struct {
-		status int
-		body   string
-		kind   batch.ErrorKind
+		status   int
+		body     string
+		wantKind batch.ErrorKind
 	}{
 		"400 query":                {400, `{"code":"400","message":"m"}`, batch.KindMisconfigured},
 		"400 version":              {400, `{"message":"m","requested_protocol":2}`, batch.KindMisconfigured},
@@ -114,7 +114,7 @@ func TestStatusRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := askStatuses(t, newClient(t, startNodeThatAnswers(t, row.status, jsonType, row.body).URL, nil), testID('a'))
 			assert.Empty(t, got)
-			require.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			require.Equal(t, row.wantKind, dlt.Kind(err), "%v", err)
 		})
 	}
 }

@@ -35,59 +35,59 @@ func outcomeOf(err error, b batch.Budget) store.Outcome {
 func TestSubmitAnswers(t *testing.T) {
 	b := incBatch(t, service, "x")
 	for name, row := range map[string]struct {
-		status  int
-		typ     string
-		body    string
-		headers []string
-		kind    batch.ErrorKind
-		code    int
-		after   time.Duration
+		status      int
+		contentType string
+		body        string
+		headers     []string
+		wantKind    batch.ErrorKind
+		code        int
+		after       time.Duration
 	}{
-		"202":                                {status: 202, typ: jsonType, body: `{"link":"/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids=x"}`},
+		"202":                                {status: 202, contentType: jsonType, body: `{"link":"/scabbard/aaaaa-bbbbb/a000/batch_statuses?ids=x"}`},
 		"202 without a body":                 {status: 202},
-		"202 with a page":                    {status: 202, typ: "text/html", body: "<html>"},
-		"400 body":                           {status: 400, typ: jsonType, body: `{"code":"400","message":"Invalid body: x"}`, kind: batch.KindRejected, code: 400},
-		"400 verification":                   {status: 400, typ: jsonType, body: `{"code":"400","message":"No valid batches provided"}`, kind: batch.KindRejected, code: 400},
-		"400 version":                        {status: 400, typ: jsonType, body: `{"message":"m","requested_protocol":2,"splinter_protocol":1,"libsplinter_version":"0.6.14"}`, kind: batch.KindMisconfigured},
-		"400 version is no integer":          {status: 400, typ: jsonType, body: `{"message":"m"}`, kind: batch.KindMisconfigured},
-		"400 of somebody in between":         {status: 400, typ: "text/plain", body: `bad`, kind: batch.KindMisconfigured},
-		"400 without a body":                 {status: 400, kind: batch.KindMisconfigured},
-		"401":                                {status: 401, typ: jsonType, body: `{"code":"401","message":"m"}`, kind: batch.KindMisconfigured, code: 401},
-		"403 of a proxy":                     {status: 403, kind: batch.KindMisconfigured},
-		"404 service":                        {status: 404, typ: jsonType, body: `{"message":"scabbard service a000 on circuit aaaaa-bbbbb not found"}`, kind: batch.KindUnavailable},
-		"404 route":                          {status: 404, typ: jsonType, body: `{"code":"404","message":"m"}`, kind: batch.KindUnavailable, code: 404},
-		"429":                                {status: 429, kind: batch.KindBusy},
-		"429 of a proxy":                     {status: 429, headers: []string{"Retry-After", "3"}, kind: batch.KindBusy, after: 3 * time.Second},
-		"500":                                {status: 500, typ: jsonType, body: `{"code":"500","message":"The server encountered an error"}`, kind: batch.KindDoubt, code: 500},
-		"500 without a body":                 {status: 500, kind: batch.KindDoubt},
-		"502":                                {status: 502, kind: batch.KindDoubt},
-		"503 of a proxy":                     {status: 503, headers: []string{"Retry-After", "3"}, kind: batch.KindDoubt},
-		"504":                                {status: 504, kind: batch.KindDoubt},
-		"408 of a proxy":                     {status: 408, kind: batch.KindDoubt},
-		"413 of a proxy":                     {status: 413, kind: batch.KindNotYet},
-		"200, which it never says":           {status: 200, kind: batch.KindDoubt},
-		"303 says done":                      {status: 303, headers: []string{"Location", "/"}, kind: batch.KindDoubt},
-		"307 elsewhere":                      {status: 307, headers: []string{"Location", "/"}, kind: batch.KindMisconfigured},
-		"an answer that nobody knows":        {status: 418, kind: batch.KindDoubt},
-		"500 whose code is another":          {status: 500, typ: jsonType, body: `{"code":"400","message":"m"}`, kind: batch.KindDoubt, code: 400},
-		"429 with a body that is no JSON":    {status: 429, typ: jsonType, body: "{", kind: batch.KindBusy},
-		"400 with a code that is no string":  {status: 400, typ: jsonType, body: `{"code":400,"message":"m"}`, kind: batch.KindMisconfigured, code: 400},
-		"400 with a document of another API": {status: 400, typ: jsonType, body: `{"error":{"code":30}}`, kind: batch.KindMisconfigured},
+		"202 with a page":                    {status: 202, contentType: "text/html", body: "<html>"},
+		"400 body":                           {status: 400, contentType: jsonType, body: `{"code":"400","message":"Invalid body: x"}`, wantKind: batch.KindRejected, code: 400},
+		"400 verification":                   {status: 400, contentType: jsonType, body: `{"code":"400","message":"No valid batches provided"}`, wantKind: batch.KindRejected, code: 400},
+		"400 version":                        {status: 400, contentType: jsonType, body: `{"message":"m","requested_protocol":2,"splinter_protocol":1,"libsplinter_version":"0.6.14"}`, wantKind: batch.KindMisconfigured},
+		"400 version is no integer":          {status: 400, contentType: jsonType, body: `{"message":"m"}`, wantKind: batch.KindMisconfigured},
+		"400 of somebody in between":         {status: 400, contentType: "text/plain", body: `bad`, wantKind: batch.KindMisconfigured},
+		"400 without a body":                 {status: 400, wantKind: batch.KindMisconfigured},
+		"401":                                {status: 401, contentType: jsonType, body: `{"code":"401","message":"m"}`, wantKind: batch.KindMisconfigured, code: 401},
+		"403 of a proxy":                     {status: 403, wantKind: batch.KindMisconfigured},
+		"404 service":                        {status: 404, contentType: jsonType, body: `{"message":"scabbard service a000 on circuit aaaaa-bbbbb not found"}`, wantKind: batch.KindUnavailable},
+		"404 route":                          {status: 404, contentType: jsonType, body: `{"code":"404","message":"m"}`, wantKind: batch.KindUnavailable, code: 404},
+		"429":                                {status: 429, wantKind: batch.KindBusy},
+		"429 of a proxy":                     {status: 429, headers: []string{"Retry-After", "3"}, wantKind: batch.KindBusy, after: 3 * time.Second},
+		"500":                                {status: 500, contentType: jsonType, body: `{"code":"500","message":"The server encountered an error"}`, wantKind: batch.KindDoubt, code: 500},
+		"500 without a body":                 {status: 500, wantKind: batch.KindDoubt},
+		"502":                                {status: 502, wantKind: batch.KindDoubt},
+		"503 of a proxy":                     {status: 503, headers: []string{"Retry-After", "3"}, wantKind: batch.KindDoubt},
+		"504":                                {status: 504, wantKind: batch.KindDoubt},
+		"408 of a proxy":                     {status: 408, wantKind: batch.KindDoubt},
+		"413 of a proxy":                     {status: 413, wantKind: batch.KindNotYet},
+		"200, which it never says":           {status: 200, wantKind: batch.KindDoubt},
+		"303 says done":                      {status: 303, headers: []string{"Location", "/"}, wantKind: batch.KindDoubt},
+		"307 elsewhere":                      {status: 307, headers: []string{"Location", "/"}, wantKind: batch.KindMisconfigured},
+		"an answer that nobody knows":        {status: 418, wantKind: batch.KindDoubt},
+		"500 whose code is another":          {status: 500, contentType: jsonType, body: `{"code":"400","message":"m"}`, wantKind: batch.KindDoubt, code: 400},
+		"429 with a body that is no JSON":    {status: 429, contentType: jsonType, body: "{", wantKind: batch.KindBusy},
+		"400 with a code that is no string":  {status: 400, contentType: jsonType, body: `{"code":400,"message":"m"}`, wantKind: batch.KindMisconfigured, code: 400},
+		"400 with a document of another API": {status: 400, contentType: jsonType, body: `{"error":{"code":30}}`, wantKind: batch.KindMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := startNodeThatAnswers(t, row.status, row.typ, row.body, row.headers...)
+			node := startNodeThatAnswers(t, row.status, row.contentType, row.body, row.headers...)
 			err := newClient(t, node.URL, nil).Submit(t.Context(), firstAttempt(b))
-			require.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			require.Equal(t, row.wantKind, dlt.Kind(err), "%v", err)
 
 			unlimited, everyTry := outcomeOf(err, batch.Budget{}), outcomeOf(err, batch.Budget{Attempts: 5, EveryTry: true})
 			want := map[batch.ErrorKind]store.Finding{
 				"": store.Accepted, batch.KindRejected: store.Refused, batch.KindBusy: store.Failed, batch.KindUnavailable: store.Failed,
 				batch.KindMisconfigured: store.Failed, batch.KindNotYet: store.Failed, batch.KindDoubt: store.Doubtful,
-			}[row.kind]
+			}[row.wantKind]
 			assert.Equal(t, want, unlimited.Finding)
-			assert.Equal(t, row.kind == batch.KindRejected, unlimited.Spend, "only a refusal is the batch's own fault")
-			assert.Equal(t, row.kind == batch.KindMisconfigured || row.kind == batch.KindNotYet, everyTry.Refund, "what is not the batch's fault costs nothing")
-			if row.kind == "" {
+			assert.Equal(t, row.wantKind == batch.KindRejected, unlimited.Spend, "only a refusal is the batch's own fault")
+			assert.Equal(t, row.wantKind == batch.KindMisconfigured || row.wantKind == batch.KindNotYet, everyTry.Refund, "what is not the batch's fault costs nothing")
+			if row.wantKind == "" {
 				return
 			}
 			var e *dlt.Error
@@ -95,7 +95,7 @@ func TestSubmitAnswers(t *testing.T) {
 			assert.Equal(t, row.status, e.StatusCode)
 			assert.Equal(t, row.code, e.Code)
 			assert.Equal(t, row.after, e.RetryAfter)
-			if row.kind == batch.KindBusy {
+			if row.wantKind == batch.KindBusy {
 				assert.Equal(t, max(row.after, time.Second), unlimited.Delay)
 			}
 		})

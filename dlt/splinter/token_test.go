@@ -129,8 +129,8 @@ func TestTokenSourceErrors(t *testing.T) {
 	net := splintertest.Start(t, &splintertest.Options{Authorize: func(string, splintertest.Operation) bool { posts.Add(1); return true }})
 	b := incBatch(t, net.Service(0), "x")
 	for name, row := range map[string]struct {
-		source splinter.TokenSource
-		kind   batch.ErrorKind
+		source   splinter.TokenSource
+		wantKind batch.ErrorKind
 	}{
 		"later":         {func(context.Context, string) (string, error) { return "", errors.New("the server of tokens is down") }, batch.KindUnavailable},
 		"doubt":         {func(context.Context, string) (string, error) { return "", &dlt.Error{Kind: dlt.ErrDoubt} }, batch.KindUnavailable},
@@ -141,7 +141,7 @@ func TestTokenSourceErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := newClient(t, net.URL(0), &splinter.Options{Token: row.source}).Submit(t.Context(), firstAttempt(b))
-			assert.Equal(t, row.kind, dlt.Kind(err), "%v", err)
+			assert.Equal(t, row.wantKind, dlt.Kind(err), "%v", err)
 			assert.Zero(t, posts.Load(), "something was sent without a token")
 		})
 	}

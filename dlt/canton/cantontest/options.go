@@ -65,9 +65,9 @@ func (o *Options) withDefaults() (Options, error) {
 		c = *o
 	}
 	for _, d := range [...]struct {
-		name string
-		d    *time.Duration
-		def  time.Duration
+		name         string
+		d            *time.Duration
+		defaultValue time.Duration
 	}{
 		{"CompleteAfter", &c.CompleteAfter, 10 * time.Millisecond},
 		{"MaxDeduplication", &c.MaxDeduplication, 7 * 24 * time.Hour},
@@ -78,7 +78,7 @@ func (o *Options) withDefaults() (Options, error) {
 			return Options{}, fmt.Errorf("cantontest: %s (%v) is negative", d.name, *d.d)
 		}
 		if *d.d == 0 {
-			*d.d = d.def
+			*d.d = d.defaultValue
 		}
 	}
 	if c.OffsetStep < 0 || c.ListLimit < 0 || c.CheckpointEvery < 0 || c.MaxBody < 0 || c.Balance < 0 {

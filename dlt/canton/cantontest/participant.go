@@ -113,13 +113,13 @@ func (p *Participant) doWhatIsDue(now time.Time) {
 
 // nextDue returns the time when something is due next. It returns false if there is nothing.
 func (p *Participant) nextDue() (time.Time, bool) {
-	var at time.Time
+	var dueAt time.Time
 	for _, list := range [...][]*submission{p.inFlight, p.notArrived} {
-		if len(list) > 0 && (at.IsZero() || list[0].dueAt.Before(at)) {
-			at = list[0].dueAt
+		if len(list) > 0 && (dueAt.IsZero() || list[0].dueAt.Before(dueAt)) {
+			dueAt = list[0].dueAt
 		}
 	}
-	return at, !at.IsZero()
+	return dueAt, !dueAt.IsZero()
 }
 
 func insertByTime(list []*submission, s *submission) []*submission {

@@ -60,27 +60,27 @@ func TestDecode(t *testing.T) {
 		body     []byte
 		maxBytes int64
 		want     []byte
-		says     string
+		wantText string
 	}{
 		"as it is":        {body: text, maxBytes: 1 << 20, want: text},
 		"identity":        {encoding: "identity", body: text, maxBytes: 1 << 20, want: text},
 		"gzip":            {encoding: "gzip", body: z, maxBytes: 1 << 20, want: text},
 		"capitals":        {encoding: "GZIP", body: z, maxBytes: 1 << 20, want: text},
 		"nothing in it":   {encoding: "gzip", body: empty, maxBytes: 1 << 20, want: []byte{}},
-		"too much":        {encoding: "gzip", body: z, maxBytes: int64(len(text)) - 1, says: "larger than"},
-		"a bomb":          {encoding: "gzip", body: gzipText(t, make([]byte, 64<<20)), maxBytes: 1 << 20, says: "larger than"},
-		"cut":             {encoding: "gzip", body: z[:len(z)-4], maxBytes: 1 << 20, says: "EOF"},
-		"cut in the head": {encoding: "gzip", body: z[:4], maxBytes: 1 << 20, says: "EOF"},
-		"not gzip":        {encoding: "gzip", body: text, maxBytes: 1 << 20, says: "gzip"},
-		"other":           {encoding: "br", body: text, maxBytes: 1 << 20, says: `"br"`},
-		"twice":           {encoding: "gzip, gzip", body: z, maxBytes: 1 << 20, says: "gzip, gzip"},
-		"without content": {encoding: "gzip", body: bytes.Repeat(empty, 100_000), maxBytes: 1 << 20, says: "without content"},
+		"too much":        {encoding: "gzip", body: z, maxBytes: int64(len(text)) - 1, wantText: "larger than"},
+		"a bomb":          {encoding: "gzip", body: gzipText(t, make([]byte, 64<<20)), maxBytes: 1 << 20, wantText: "larger than"},
+		"cut":             {encoding: "gzip", body: z[:len(z)-4], maxBytes: 1 << 20, wantText: "EOF"},
+		"cut in the head": {encoding: "gzip", body: z[:4], maxBytes: 1 << 20, wantText: "EOF"},
+		"not gzip":        {encoding: "gzip", body: text, maxBytes: 1 << 20, wantText: "gzip"},
+		"other":           {encoding: "br", body: text, maxBytes: 1 << 20, wantText: `"br"`},
+		"twice":           {encoding: "gzip, gzip", body: z, maxBytes: 1 << 20, wantText: "gzip, gzip"},
+		"without content": {encoding: "gzip", body: bytes.Repeat(empty, 100_000), maxBytes: 1 << 20, wantText: "without content"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := receiveAnswer(t, c.encoding, c.body)
 			got, err := io.ReadAll(&wire.BoundedReader{R: resp.Body, Left: c.maxBytes})
-			if c.says != "" {
-				require.ErrorContains(t, err, c.says)
+			if c.wantText != "" {
+				require.ErrorContains(t, err, c.wantText)
 				return
 			}
 			require.NoError(t, err)

@@ -37,15 +37,15 @@ func (e *repeatReader) Read(p []byte) (int, error) {
 // A list of any length does not hide the values after it, and is never in memory as a whole.
 func TestALongListHidesNothing(t *testing.T) {
 	tier.Plain(t)
-	const most, entries = 4 << 10, 400_000
+	const maxAllowed, entries = 4 << 10, 400_000
 	list := io.MultiReader(
-		strings.NewReader(`{"skipped":{"a":[{"b":"`+strings.Repeat("c", most/2)+`"}]},"list":[0`),
+		strings.NewReader(`{"skipped":{"a":[{"b":"`+strings.Repeat("c", maxAllowed/2)+`"}]},"list":[0`),
 		&repeatReader{text: `,{"id":"aaaaaaaaaaaaaaaaaaaaaaaa","n":[1,2,3]}`, repetitions: entries},
 		strings.NewReader(`],"also skipped":[0`),
 		&repeatReader{text: `,"aaaaaaaaaaaaaaaaaaaaaaaa"`, repetitions: entries},
 		strings.NewReader(`],"verdict":"so be it"}`),
 	)
-	s := wire.NewStream(list, most)
+	s := wire.NewStream(list, maxAllowed)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	elements, odd, peak := 0, 0, uint64(0)

@@ -89,9 +89,9 @@ func (o *Options) withDefaults() (Options, error) {
 		c = *o
 	}
 	for _, d := range [...]struct {
-		name string
-		d    *time.Duration
-		def  time.Duration
+		name         string
+		d            *time.Duration
+		defaultValue time.Duration
 	}{
 		{"BlockInterval", &c.BlockInterval, 100 * time.Millisecond},
 		{"CacheTime", &c.CacheTime, 1200 * time.Second},
@@ -105,7 +105,7 @@ func (o *Options) withDefaults() (Options, error) {
 			return Options{}, fmt.Errorf("sawtoothtest: %s (%v) is negative", d.name, *d.d)
 		}
 		if *d.d == 0 {
-			*d.d = d.def
+			*d.d = d.defaultValue
 		}
 	}
 	if c.ParkTime == 0 {

@@ -226,8 +226,8 @@ func verifySignature(key string, message []byte, signature string) error {
 		return fmt.Errorf("%w: signature is not 64 bytes of hex", errServer)
 	}
 	err = sawtooth.Verify(strings.ToLower(key), message, strings.ToLower(signature))
-	var in *batch.InputError
-	if errors.As(err, &in) && in.Field == "signer_public_key" {
+	var inputErr *batch.InputError
+	if errors.As(err, &inputErr) && inputErr.Field == "signer_public_key" {
 		return fmt.Errorf("%w: %w", errServer, err)
 	}
 	if err != nil {

@@ -174,17 +174,17 @@ func TestCrashesBySeed(t *testing.T) {
 			o.Circuits = append(o.Circuits, splintertest.Circuit{ID: fmt.Sprintf("aaaaa-b%04d", i), Version: 1 + i%2})
 		}
 		o.Faults = &splintertest.Faults{Seed: seed, Crash: 0.2, DownTime: time.Second}
-		var bs []batch.Batch
+		var batches []batch.Batch
 		for i := range 48 { // the ids are the same each time
 			payload, address := splintertest.Inc("x", 1)
-			bs = append(bs, buildBatch(t, sawtooth.Transaction{
+			batches = append(batches, buildBatch(t, sawtooth.Transaction{
 				FamilyName: splintertest.Family, FamilyVersion: "1", Payload: payload, Inputs: []string{address},
 				Outputs: []string{address}, Nonce: fmt.Sprint("seeded ", i),
 			}))
 		}
 		runInVirtualTime(t, o, func(t *testing.T, n *splintertest.Network) {
 			services := n.Services()
-			for i, b := range bs {
+			for i, b := range batches {
 				s := services[2*(i%12)]
 				for r := (*response)(nil); r == nil || r.status != http.StatusAccepted; {
 					time.Sleep(time.Second)

@@ -104,9 +104,9 @@ func (o *Options) withDefaults() (Options, error) {
 		c.Listen = func(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
 	}
 	for _, d := range [...]struct {
-		name string
-		d    *time.Duration
-		def  time.Duration
+		name         string
+		d            *time.Duration
+		defaultValue time.Duration
 	}{
 		{"CommitInterval", &c.CommitInterval, 5 * time.Millisecond},
 		{"PollInterval", &c.PollInterval, 0},
@@ -123,7 +123,7 @@ func (o *Options) withDefaults() (Options, error) {
 			return Options{}, fmt.Errorf("splintertest: %s (%v) is negative", d.name, *d.d)
 		}
 		if *d.d == 0 {
-			*d.d = d.def
+			*d.d = d.defaultValue
 		}
 	}
 	if c.HistorySize <= 0 {

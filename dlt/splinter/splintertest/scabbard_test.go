@@ -90,18 +90,18 @@ func TestHistory(t *testing.T) {
 		HistorySize: 3, CommitInterval: time.Millisecond, CoordinatorTimeout: 20 * time.Millisecond,
 	})
 	s := n.Service(0)
-	var bs []batch.Batch
+	var batches []batch.Batch
 	for i := range 3 {
-		bs = append(bs, buildBatch(t, newTransaction(splintertest.Set(fmt.Sprint("h", i), 1))))
-		postAccepted(t, n, s, bs[len(bs)-1])
-		waitForStatus(t, n, s, bs[len(bs)-1], "Committed")
+		batches = append(batches, buildBatch(t, newTransaction(splintertest.Set(fmt.Sprint("h", i), 1))))
+		postAccepted(t, n, s, batches[len(batches)-1])
+		waitForStatus(t, n, s, batches[len(batches)-1], "Committed")
 	}
-	postAccepted(t, n, s, bs[0]) // a second POST does not change when it was first seen
+	postAccepted(t, n, s, batches[0]) // a second POST does not change when it was first seen
 	more := incBatch(t)
 	postAccepted(t, n, n.Service(1), more) // batches of peers count, too
 	waitForStatus(t, n, s, more, "Committed")
-	assert.Equal(t, "Unknown", n.Status(s, bs[0].ID))
-	assert.Equal(t, "Committed", n.Status(s, bs[1].ID))
+	assert.Equal(t, "Unknown", n.Status(s, batches[0].ID))
+	assert.Equal(t, "Committed", n.Status(s, batches[1].ID))
 	waitForStatus(t, n, n.Service(1), more, "Committed")
 	n.Restart(0)
 	assert.Equal(t, "Unknown", n.Status(s, more.ID))
