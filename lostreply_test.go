@@ -37,7 +37,7 @@ func newLosing(of func(store.Outcome) bool) *losing {
 
 func (s *losing) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
 	if slices.ContainsFunc(all, s.of) && s.lost.CompareAndSwap(false, true) {
-		s.Faults.Next("Record", true)
+		s.Faults.FailNext("Record", true)
 	}
 	return s.Store.Record(ctx, all)
 }

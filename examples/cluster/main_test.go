@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 // The program ends with the proof and leaves nothing behind.
 func TestRun(t *testing.T) {
 	tier.Server(t)
-	p := demotest.Built(t, "-install", "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
+	p := demotest.NewBuilt(t, "-install", "-batches", "240", "-lanes", "12", "-workers", "2", "-kills", "2")
 	require.NoError(t, p.Run(), &p.Out)
 	out := p.Out.String()
 	t.Log(out)
@@ -31,9 +31,9 @@ func TestRun(t *testing.T) {
 	p.RequireClean(t)
 }
 
-// interrupt starts the program, lets it kill a worker, and sends it SIGINT, as Ctrl-C does.
-func interrupt(t *testing.T, args ...string) *demotest.Program {
-	p := demotest.Built(t, append(args, "-lanes", "12", "-kills", "20")...)
+// runAndInterrupt starts the program, lets it kill a worker, and sends it SIGINT, as Ctrl-C does.
+func runAndInterrupt(t *testing.T, args ...string) *demotest.Program {
+	p := demotest.NewBuilt(t, append(args, "-lanes", "12", "-kills", "20")...)
 	require.NoError(t, p.Start())
 	require.Eventually(t, func() bool { return strings.Contains(p.Out.String(), "kill -9 of worker") },
 		time.Minute, 20*time.Millisecond)
@@ -48,7 +48,7 @@ func interrupt(t *testing.T, args ...string) *demotest.Program {
 // Ctrl-C ends the workers and the throwaway server, and removes its files.
 func TestInterrupt(t *testing.T) {
 	tier.Server(t)
-	interrupt(t, "-install", "-batches", "500")
+	runAndInterrupt(t, "-install", "-batches", "500")
 }
 
 // The program leaves nothing behind in the database that -dsn names, even after Ctrl-C.
@@ -63,7 +63,7 @@ func TestInterruptDSN(t *testing.T) {
 		return n
 	}
 	before := schemas()
-	p := interrupt(t, "-batches", "500", "-dsn", dsn)
+	p := runAndInterrupt(t, "-batches", "500", "-dsn", dsn)
 	require.Contains(t, p.Out.String(), "PostgreSQL  yours")
 	require.Equal(t, before, schemas())
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// slack is how much later than the kill the node may notice that the killed worker's connection
-// has ended.
-const slack = 50 * time.Millisecond
+// connectionTolerance is how much later than the kill the node may notice that the killed worker's
+// connection has ended.
+const connectionTolerance = 50 * time.Millisecond
 
 // prove compares the node's journal with the batches that were added. It uses no record of the
 // workers.
@@ -40,7 +40,7 @@ func prove(out io.Writer, journal []sawtoothtest.Entry, added []batch.Batch, kil
 	fmt.Fprintf(out, "  committed  %d of %d\n", len(waited), len(added))
 	fmt.Fprintf(out, "  sent       %d times, %d of them again: what had died on the way, as the node said when it was asked\n", posts, posts-len(posted))
 	if err := sawtoothtest.Check(journal, sawtoothtest.Expectation{
-		Lane: func(id batch.ID) string { return lane[id] }, Order: order, TimeTolerance: slack,
+		Lane: func(id batch.ID) string { return lane[id] }, Order: order, TimeTolerance: connectionTolerance,
 	}); err != nil {
 		return fmt.Errorf("THE PROOF FAILS: %w", err)
 	}

@@ -14,33 +14,33 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
-// show is the parent process: it adds batches, kills and restarts workers, and shows the state.
-type show struct {
-	c       config
-	j       job
-	node    *sawtoothtest.Node
-	screen  *demo.Line
-	workers []*worker
-	said    chan string // errors that workers report
-	begun   time.Time
-	added   atomic.Int64
-	kills   int
+// cluster is the parent process: it adds batches, kills and restarts workers, and shows the state.
+type cluster struct {
+	config    config
+	job       job
+	node      *sawtoothtest.Node
+	screen    *demo.StatusLine
+	workers   []*worker
+	troubles  chan string // errors that workers report
+	startedAt time.Time
+	added     atomic.Int64
+	kills     int
 }
 
 // worker is the place of a process. A killed process is followed by another in the same place.
 type worker struct {
 	demo.Process
-	ended   <-chan error // nil while no process runs
-	back    time.Time    // when the next process starts
-	commits atomic.Int64 // number of commits written by all processes in this place
+	ended       <-chan error // nil while no process runs
+	restartAt   time.Time    // when the next process starts
+	commitCount atomic.Int64 // number of commits written by all processes in this place
 }
 
-func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
-	all, err := build(s.c.batches, s.c.lanes)
+func (s *cluster) run(ctx context.Context, runner *dltbatch.Runner) error {
+	all, err := buildBatches(s.config.batches, s.config.lanes)
 	if err != nil {
 		return err
 	}
-	s.begun, s.said = time.Now(), make(chan string, 100)
+	s.startedAt, s.troubles = time.Now(), make(chan string, 100)
 	defer func() {
 		for _, w := range s.workers {
 			if w.ended != nil {
@@ -48,11 +48,11 @@ func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
 			}
 		}
 	}()
-	for i := range s.c.workers {
+	for i := range s.config.workers {
 		w := &worker{}
-		w.Job, w.Heard = s.j, func(line string) { s.hear(i, line) }
+		w.Job, w.HandleLine = s.job, func(line string) { s.readWorkerLine(i, line) }
 		s.workers = append(s.workers, w)
-		if err := s.start(i, "has started"); err != nil {
+		if err := s.startWorker(i, "has started"); err != nil {
 			return err
 		}
 	}
@@ -60,10 +60,10 @@ func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
 	fed := make(chan error, 1)
 	go func() {
 		defer close(fed)
-		fed <- s.feed(ctx, runner, all)
+		fed <- s.addAll(ctx, runner, all)
 	}()
 	defer func() { cancel(); <-fed }()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -71,25 +71,25 @@ func (s *show) run(ctx context.Context, runner *dltbatch.Runner) error {
 			if err != nil {
 				return err
 			}
-			end := s.line()
-			if err := s.stop(); err != nil {
+			end := s.statusLine()
+			if err := s.stopWorkers(); err != nil {
 				return err
 			}
-			took := time.Since(s.begun)
+			took := time.Since(s.startedAt)
 			s.screen.End(end)
 			return prove(s.screen.Out, s.node.Journal(), all, s.kills, took)
-		case text := <-s.said:
-			s.say("%s", text)
+		case text := <-s.troubles:
+			s.printLine("%s", text)
 		case <-tick.C:
-			if err := s.look(); err != nil {
+			if err := s.killAndRestart(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// feed adds all batches, a few at a time, and waits until all are final.
-func (s *show) feed(ctx context.Context, runner *dltbatch.Runner, all []batch.Batch) error {
+// addAll adds all batches, a few at a time, and waits until all are final.
+func (s *cluster) addAll(ctx context.Context, runner *dltbatch.Runner, all []batch.Batch) error {
 	steps := min(addSteps, max(10, len(all)/50))
 	for i := range steps {
 		part := all[len(all)*i/steps : len(all)*(i+1)/steps]
@@ -98,7 +98,7 @@ func (s *show) feed(ctx context.Context, runner *dltbatch.Runner, all []batch.Ba
 		}
 		s.added.Add(int64(len(part)))
 		select {
-		case <-time.After(addEvery):
+		case <-time.After(addInterval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -106,37 +106,37 @@ func (s *show) feed(ctx context.Context, runner *dltbatch.Runner, all []batch.Ba
 	return runner.Idle(ctx)
 }
 
-func (s *show) say(format string, args ...any) {
-	s.screen.Say(time.Since(s.begun), format, args...)
+func (s *cluster) printLine(format string, args ...any) {
+	s.screen.Say(time.Since(s.startedAt), format, args...)
 }
 
-// hear takes a line that a worker printed.
-func (s *show) hear(i int, line string) {
-	if line == committed {
-		s.workers[i].commits.Add(1)
+// readWorkerLine takes a line that a worker printed.
+func (s *cluster) readWorkerLine(i int, line string) {
+	if line == committedLine {
+		s.workers[i].commitCount.Add(1)
 		return
 	}
 	select {
-	case s.said <- fmt.Sprintf("worker %d says: %s", i+1, line):
+	case s.troubles <- fmt.Sprintf("worker %d says: %s", i+1, line):
 	default: // the channel is full, and more errors are not needed
 	}
 }
 
-func (s *show) start(i int, how string) (err error) {
+func (s *cluster) startWorker(i int, how string) (err error) {
 	w := s.workers[i]
 	if w.ended, err = w.Start(); err == nil {
-		s.say("worker %d %s: process %d", i+1, how, w.PID())
+		s.printLine("worker %d %s: process %d", i+1, how, w.PID())
 	}
 	return err
 }
 
-// look restarts killed workers, kills one at the planned times while POSTs are under way, and
-// shows the state.
-func (s *show) look() error {
+// killAndRestart restarts killed workers, kills one at the planned times while POSTs are under
+// way, and shows the state.
+func (s *cluster) killAndRestart() error {
 	for i, w := range s.workers {
 		if w.ended == nil {
-			if time.Now().After(w.back) {
-				if err := s.start(i, "is back"); err != nil {
+			if time.Now().After(w.restartAt) {
+				if err := s.startWorker(i, "is back"); err != nil {
 					return err
 				}
 			}
@@ -150,19 +150,19 @@ func (s *show) look() error {
 	}
 	i := s.kills % len(s.workers)
 	w := s.workers[i]
-	flying := posting(s.node.Journal())
-	if s.kills < s.c.kills && flying > 0 && w.ended != nil && len(s.node.Chain()) >= s.c.batches*(s.kills+1)/(s.c.kills+1) {
+	flying := countUnansweredPosts(s.node.Journal())
+	if s.kills < s.config.kills && flying > 0 && w.ended != nil && len(s.node.Chain()) >= s.config.batches*(s.kills+1)/(s.config.kills+1) {
 		w.Kill()
-		w.ended, w.back = nil, time.Now().Add(restartAfter)
+		w.ended, w.restartAt = nil, time.Now().Add(restartAfter)
 		s.kills++
-		s.say("kill -9 of worker %d (process %d), with %d POSTs of all workers on their way", i+1, w.PID(), flying)
+		s.printLine("kill -9 of worker %d (process %d), with %d POSTs of all workers on their way", i+1, w.PID(), flying)
 	}
-	s.screen.Refresh(s.line())
+	s.screen.Refresh(s.statusLine())
 	return nil
 }
 
-// posting returns the number of POSTs that the node has not answered.
-func posting(journal []sawtoothtest.Entry) (n int) {
+// countUnansweredPosts returns the number of POSTs that the node has not answered.
+func countUnansweredPosts(journal []sawtoothtest.Entry) (n int) {
 	for _, e := range journal {
 		switch e.Kind {
 		case sawtoothtest.PostStart:
@@ -174,21 +174,21 @@ func posting(journal []sawtoothtest.Entry) (n int) {
 	return n
 }
 
-func (s *show) line() string {
+func (s *cluster) statusLine() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%5.1f s  %5d added, %5d committed; by worker", time.Since(s.begun).Seconds(), s.added.Load(), len(s.node.Chain()))
+	fmt.Fprintf(&b, "%5.1f s  %5d added, %5d committed; by worker", time.Since(s.startedAt).Seconds(), s.added.Load(), len(s.node.Chain()))
 	for i, w := range s.workers {
 		dead := ""
 		if w.ended == nil {
 			dead = " (dead)"
 		}
-		fmt.Fprintf(&b, "  %d: %d%s", i+1, w.commits.Load(), dead)
+		fmt.Fprintf(&b, "  %d: %d%s", i+1, w.commitCount.Load(), dead)
 	}
 	return b.String()
 }
 
-// stop ends the workers as a deployment would.
-func (s *show) stop() (err error) {
+// stopWorkers stops the workers as a deployment would: each finishes its work.
+func (s *cluster) stopWorkers() (err error) {
 	for i, w := range s.workers {
 		if w.ended != nil {
 			if e := w.Stop(); e != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/demo"
 )
 
-// job is a worker's input.
+// job is the input of a worker process.
 type job struct {
 	DSN      string `json:"dsn"`
 	Schema   string `json:"schema"`
@@ -18,9 +18,9 @@ type job struct {
 	observer batch.Observer
 }
 
-// committed is the line that a worker prints when it has written a commit. A worker prints an
+// committedLine is the line that a worker prints when it has written a commit. A worker prints an
 // error on a line of its own. Both are only shown: the proof uses neither.
-const committed = "committed"
+const committedLine = "committed"
 
 // runWorker is the whole worker process: it runs a Runner on the shared database until its
 // standard input ends.
@@ -32,7 +32,7 @@ func runWorker(in io.Reader, out io.Writer) error {
 			defer mu.Unlock()
 			switch {
 			case e.Kind == batch.EventFinal && e.State == batch.Committed:
-				fmt.Fprintln(out, committed)
+				fmt.Fprintln(out, committedLine)
 			case e.Kind == batch.EventFinal, e.Kind == batch.EventDecision, e.Kind == batch.EventOrderBreach,
 				e.Kind == batch.EventTrouble, e.Kind == batch.EventLaneHeld, e.Kind == batch.EventPaused:
 				fmt.Fprintf(out, "%s %.20s %s: %v\n", e.Kind, e.Key, e.State, e.Err)

@@ -19,38 +19,38 @@ import (
 // TestConformance runs the whole suite against a notary that fails on demand.
 func TestConformance(t *testing.T) {
 	dlttest.Run(t, func(t dlttest.TB) *dlttest.Harness {
-		d := &door{notary: NewNotary(5 * time.Millisecond)}
+		d := &faultyNotary{notary: NewNotary(5 * time.Millisecond)}
 		d.Server = dlttest.NewServer(t, 1, d)
 		client := NewClient(d.URLs()[0])
 		d.CloseIdle = client.http.CloseIdleConnections
 		t.Cleanup(d.CloseIdle)
 		return &dlttest.Harness{
-			Ledger: client, Batch: d.batch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
+			Ledger: client, Batch: d.newBatch, Set: d.Set, Posts: d.Posts, LargestQuery: d.LargestQuery, RetryAfter: 7 * time.Second,
 			Lacks: map[dlttest.Fault]string{dlttest.NotYet: "no answer of it says of one batch that it cannot be now"},
 		}
 	})
 }
 
-// door stands in front of the notary and makes requests fail.
-type door struct {
+// faultyNotary stands in front of the notary and makes requests fail.
+type faultyNotary struct {
 	*dlttest.Server
-	notary *Notary
-	made   atomic.Int64
+	notary     *Notary
+	batchCount atomic.Int64
 }
 
-func (d *door) batch(s batch.ServiceID, content string) batch.Batch {
+func (d *faultyNotary) newBatch(s batch.ServiceID, content string) batch.Batch {
 	text := "text of " + content
 	switch d.Fault() {
 	case dlttest.Decided:
 		text = "void " + text
 	case dlttest.Refused:
-		text += strings.Repeat(".", maxText)
+		text += strings.Repeat(".", maxTextBytes)
 	}
-	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", d.made.Add(1))), Service: s, Payload: []byte(text)}
+	return batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", d.batchCount.Add(1))), Service: s, Payload: []byte(text)}
 }
 
 // ServeHTTP implements [http.Handler].
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *faultyNotary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	redirected := strings.HasPrefix(r.URL.Path, "/elsewhere")
 	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/elsewhere")
 	ids := r.URL.Query()["id"]
@@ -62,15 +62,15 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method != http.MethodPost:
-		d.states(w, r, fault)
+		d.answerStates(w, r, fault)
 	case fault == dlttest.Redirect && !redirected:
 		http.Redirect(w, r, "/elsewhere"+r.RequestURI, http.StatusTemporaryRedirect)
 	default:
-		d.post(w, r, fault)
+		d.answerPost(w, r, fault)
 	}
 }
 
-func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
+func (d *faultyNotary) answerPost(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
 	switch fault {
 	case dlttest.Busy:
 		w.Header().Set("Retry-After", "7")
@@ -83,7 +83,7 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault)
 		panic(http.ErrAbortHandler) // closes the connection
 	case dlttest.LostReply:
 		d.notary.ServeHTTP(httptest.NewRecorder(), r)
-		reset(w)
+		resetConnection(w)
 	case dlttest.Hang:
 		d.notary.ServeHTTP(httptest.NewRecorder(), r)
 		<-r.Context().Done()
@@ -92,20 +92,20 @@ func (d *door) post(w http.ResponseWriter, r *http.Request, fault dlttest.Fault)
 	}
 }
 
-// reset ends a connection with a reset, which a client sees as a different error than an orderly
-// close.
-func reset(w http.ResponseWriter) {
+// resetConnection ends a connection with a reset, which a client sees as a different error than an
+// orderly close.
+func resetConnection(w http.ResponseWriter) {
 	if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
 		_ = c.(*net.TCPConn).SetLinger(0)
 		_ = c.Close()
 	}
 }
 
-func (d *door) states(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
+func (d *faultyNotary) answerStates(w http.ResponseWriter, r *http.Request, fault dlttest.Fault) {
 	states := d.notary.states(r.URL.Query()["id"])
 	switch fault {
 	case dlttest.StatusLost:
-		reset(w)
+		resetConnection(w)
 		return
 	case dlttest.StatusHang:
 		<-r.Context().Done()
@@ -118,7 +118,7 @@ func (d *door) states(w http.ResponseWriter, r *http.Request, fault dlttest.Faul
 	case dlttest.StatusMissing:
 		states = states[1:]
 	case dlttest.StatusStranger:
-		states = append(states, state{ID: "stranger", State: "written"})
+		states = append(states, entryState{ID: "stranger", State: "written"})
 	case dlttest.StatusShuffled:
 		slices.Reverse(states)
 	}

@@ -19,28 +19,28 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// about is the text of -h before the flags.
-const about = `Customledger shows a client for a ledger that dltbatch does not know: a made-up notary, which
+// usageText is the text of -h before the flags.
+const usageText = `Customledger shows a client for a ledger that dltbatch does not know: a made-up notary, which
 this program serves, and closes for a second.
 
 usage: go run ./examples/customledger
 `
 
 func main() {
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("customledger", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out) })
 }
 
 func run(ctx context.Context, w io.Writer) error {
-	t := &printer{w: w}
+	t := &eventPrinter{out: w}
 	notary := NewNotary(20 * time.Millisecond)
-	office, err := NewOffice(notary)
+	office, err := NewServer(notary)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = office.Shut() }() // an error does not matter any more
-	t.say("a notary at %s\n", office.URL())
+	t.printf("a notary at %s\n", office.URL())
 
 	client := NewClient(office.URL())
 	defer client.http.CloseIdleConnections()
@@ -59,7 +59,7 @@ func run(ctx context.Context, w io.Writer) error {
 	for i, text := range []string{"a house is sold", "void: signed by nobody", "a boat is sold", "", "a field is let", "a debt is paid"} {
 		b := batch.Batch{ID: batch.ID(fmt.Sprintf("deed-%d", i+1)), Service: batch.ServiceID([]string{"alice", "bob"}[i%2]), Payload: []byte(text)}
 		if text == "" {
-			b.Payload = make([]byte, maxText+1) // more than the notary accepts
+			b.Payload = make([]byte, maxTextBytes+1) // more than the notary accepts
 		}
 		all = append(all, b)
 	}
@@ -72,7 +72,7 @@ func run(ctx context.Context, w io.Writer) error {
 	if err := office.Shut(); err != nil {
 		return err
 	}
-	t.say("-- the notary has closed\n")
+	t.printf("-- the notary has closed\n")
 	if err := runner.Add(ctx, all[2:]...); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func run(ctx context.Context, w io.Writer) error {
 		return ctx.Err()
 	case <-time.After(time.Second):
 	}
-	t.say("-- and is open again\n")
+	t.printf("-- and is open again\n")
 	if err := office.Open(); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 
-	t.say("\n%-12s %-10s %-8s %s\n", "batch", "outcome", "attempts", "why")
+	t.printf("\n%-12s %-10s %-8s %s\n", "batch", "outcome", "attempts", "why")
 	for _, b := range all {
 		rec, err := runner.Get(ctx, b.Key())
 		if err != nil {
@@ -103,32 +103,32 @@ func run(ctx context.Context, w io.Writer) error {
 		if rec.Error != nil {
 			why = rec.Error.Error()
 		}
-		t.say("%-12s %-10s %8d %s\n", b.Key(), rec.State, rec.Attempt, why)
+		t.printf("%-12s %-10s %8d %s\n", b.Key(), rec.State, rec.Attempt, why)
 	}
 	for _, lane := range []batch.ServiceID{"alice", "bob"} {
-		t.say("the book of %s: %q\n", lane, notary.Book(lane))
+		t.printf("the book of %s: %q\n", lane, notary.Book(lane))
 	}
 	return nil
 }
 
-// printer prints the events.
-type printer struct {
-	mu sync.Mutex
-	w  io.Writer
+// eventPrinter prints the events.
+type eventPrinter struct {
+	mu  sync.Mutex
+	out io.Writer
 }
 
-func (t *printer) say(format string, args ...any) {
+func (t *eventPrinter) printf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(t.w, format, args...)
+	fmt.Fprintf(t.out, format, args...)
 }
 
 // Observe implements [batch.Observer].
-func (t *printer) Observe(_ context.Context, e batch.Event) {
+func (t *eventPrinter) Observe(_ context.Context, e batch.Event) {
 	switch e.Kind {
 	case batch.EventState, batch.EventFinal:
-		t.say("%-12s is %s\n", e.Key, e.State)
+		t.printf("%-12s is %s\n", e.Key, e.State)
 	case batch.EventPaused, batch.EventResumed:
-		t.say("posting is %s\n", e.Kind)
+		t.printf("posting is %s\n", e.Kind)
 	}
 }

@@ -30,11 +30,11 @@ type Notary struct {
 }
 
 type entry struct {
-	text string
-	at   time.Time // the time from which the entry is written, or void
+	text      string
+	writtenAt time.Time // the time from which the entry is written, or void
 }
 
-func (e *entry) void() bool { return strings.HasPrefix(e.text, "void") }
+func (e *entry) isVoid() bool { return strings.HasPrefix(e.text, "void") }
 
 // NewNotary returns a notary with empty books.
 func NewNotary(writeAfter time.Duration) *Notary {
@@ -47,50 +47,50 @@ func (n *Notary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path != "/entries":
 		http.NotFound(w, r)
 	case r.Method == http.MethodPost:
-		text, err := io.ReadAll(io.LimitReader(r.Body, maxText+1))
-		if err != nil || len(text) == 0 || len(text) > maxText {
+		text, err := io.ReadAll(io.LimitReader(r.Body, maxTextBytes+1))
+		if err != nil || len(text) == 0 || len(text) > maxTextBytes {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			return
 		}
-		n.take(batch.ServiceID(r.FormValue("lane")), batch.ID(r.FormValue("id")), string(text))
+		n.addEntry(batch.ServiceID(r.FormValue("lane")), batch.ID(r.FormValue("id")), string(text))
 		w.WriteHeader(http.StatusAccepted)
 	default:
 		_ = json.NewEncoder(w).Encode(n.states(r.URL.Query()["id"])) // an error means that the client has gone
 	}
 }
 
-const maxText = 1000
+const maxTextBytes = 1000
 
-func (n *Notary) take(lane batch.ServiceID, id batch.ID, text string) {
+func (n *Notary) addEntry(lane batch.ServiceID, id batch.ID, text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.entries[id] == nil {
-		e := &entry{text: text, at: time.Now().Add(n.writeAfter)}
+		e := &entry{text: text, writtenAt: time.Now().Add(n.writeAfter)}
 		n.entries[id] = e
 		n.books[lane] = append(n.books[lane], e)
 	}
 }
 
-type state struct {
+type entryState struct {
 	ID     string `json:"id"`
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 }
 
-func (n *Notary) states(ids []string) []state {
+func (n *Notary) states(ids []string) []entryState {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := make([]state, len(ids))
+	out := make([]entryState, len(ids))
 	for i, id := range ids {
 		switch e := n.entries[batch.ID(id)]; {
 		case e == nil:
-			out[i] = state{ID: id, State: "none"}
-		case time.Now().Before(e.at):
-			out[i] = state{ID: id, State: "waiting"}
-		case e.void():
-			out[i] = state{ID: id, State: "void", Reason: "the text says so"}
+			out[i] = entryState{ID: id, State: "none"}
+		case time.Now().Before(e.writtenAt):
+			out[i] = entryState{ID: id, State: "waiting"}
+		case e.isVoid():
+			out[i] = entryState{ID: id, State: "void", Reason: "the text says so"}
 		default:
-			out[i] = state{ID: id, State: "written"}
+			out[i] = entryState{ID: id, State: "written"}
 		}
 	}
 	return out
@@ -101,32 +101,32 @@ func (n *Notary) Book(lane batch.ServiceID) (texts []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, e := range n.books[lane] {
-		if !e.void() {
+		if !e.isVoid() {
 			texts = append(texts, e.text)
 		}
 	}
 	return texts
 }
 
-// Office serves a handler; it can be opened and shut, always at the same address.
-type Office struct {
+// Server serves a handler; it can be opened and shut, always at the same address.
+type Server struct {
 	handler http.Handler
 	addr    string
 	server  *http.Server
 	served  chan error
 }
 
-// NewOffice opens an office on a free port.
-func NewOffice(h http.Handler) (*Office, error) {
-	o := &Office{handler: h, addr: "127.0.0.1:0"}
+// NewServer opens an office on a free port.
+func NewServer(h http.Handler) (*Server, error) {
+	o := &Server{handler: h, addr: "127.0.0.1:0"}
 	return o, o.Open()
 }
 
-// URL returns the office's address.
-func (o *Office) URL() string { return "http://" + o.addr }
+// URL returns the server's address.
+func (o *Server) URL() string { return "http://" + o.addr }
 
-// Open opens the office, if it is shut.
-func (o *Office) Open() error {
+// Open starts to listen, if the server is shut.
+func (o *Server) Open() error {
 	if o.server != nil {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (o *Office) Open() error {
 }
 
 // Shut cuts all connections and stops listening.
-func (o *Office) Shut() error {
+func (o *Server) Shut() error {
 	if o.server == nil {
 		return nil
 	}

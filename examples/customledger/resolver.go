@@ -10,7 +10,7 @@ import (
 // Resolve gives evidence about attempts in doubt. It is optional; Traits.Resolves declares it.
 // After LateArrival the answer "none" is final.
 func (c *Client) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
-	statuses, err := c.ask(ctx, []batch.Attempt{d.Attempt})
+	statuses, err := c.askStates(ctx, []batch.Attempt{d.Attempt})
 	if err != nil || len(statuses) == 0 {
 		return dlt.CannotTell, err
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/evmtest"
 )
 
-// maxAccounts is how many accounts the node has funded.
+// maxAccounts is how many accounts have funds on a new node.
 const maxAccounts = 10
 
 var (
-	shop      = evmtest.Named("the shop").Address()
-	elsewhere = evmtest.Named("elsewhere").Address()
+	shopAddress     = evmtest.Named("the shop").Address()
+	strangerAddress = evmtest.Named("elsewhere").Address()
 )
 
 // prices are the highest prices that a payment offers for a unit of gas, in gwei. Each payment is
@@ -36,46 +36,47 @@ type payment struct {
 	hashes           []string // hashes of its signed transactions, by price
 }
 
-// books belong to the application. It has the keys, and gives each transaction of an account the
-// next nonce. For intents the library chooses the nonces, and the process that sends has the keys.
-type books struct {
-	chain   uint64
-	intents bool
-	next    []uint64 // next nonce, by account
-	signed  map[batch.ID]payment
-	foreign map[string]uint64 // nonces that another wallet with the same keys took, by transaction hash
+// applicationBooks belong to the application. It has the keys, and gives each transaction of an
+// account the next nonce. For intents the library chooses the nonces, and the process that sends
+// has the keys.
+type applicationBooks struct {
+	chainID       uint64
+	usesIntents   bool
+	nextNonces    []uint64 // next nonce, by account
+	payments      map[batch.ID]payment
+	foreignNonces map[string]uint64 // nonces that another wallet with the same keys took, by transaction hash
 }
 
-func newBooks(chain uint64, accounts int, intents bool) *books {
-	return &books{chain: chain, intents: intents, next: make([]uint64, accounts), signed: map[batch.ID]payment{}, foreign: map[string]uint64{}}
+func newBooks(chain uint64, accounts int, intents bool) *applicationBooks {
+	return &applicationBooks{chainID: chain, usesIntents: intents, nextNonces: make([]uint64, accounts), payments: map[batch.ID]payment{}, foreignNonces: map[string]uint64{}}
 }
 
-// write makes a payment of an invoice: an intent, or a signed one. The lane of its batch is the
-// account.
-func (b *books) write(invoice, account int) (payment, error) {
-	if !b.intents {
+// makePayment makes a payment of an invoice: an intent, or a signed one. The lane of its batch is
+// the account.
+func (b *applicationBooks) makePayment(invoice, account int) (payment, error) {
+	if !b.usesIntents {
 		return b.sign(invoice, account)
 	}
-	i := evm.Intent{To: shop, Value: big.NewInt(int64(invoice)), Data: dataOf(invoice), Gas: gas}
+	i := evm.Intent{To: shopAddress, Value: big.NewInt(int64(invoice)), Data: dataOf(invoice), Gas: gasLimit}
 	one, err := i.Batch(batch.ID("invoice "+strconv.Itoa(invoice)), evmtest.Dev(account).Address())
 	if err != nil {
 		return payment{}, err
 	}
 	p := payment{invoice: invoice, account: account, batch: one}
-	b.signed[one.ID] = p
+	b.payments[one.ID] = p
 	return p, nil
 }
 
-const gas = 25_000 // enough for a transfer whose data is a number
+const gasLimit = 25_000 // enough for a transfer whose data is a number
 
 func dataOf(invoice int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(invoice)) }
 
-func (b *books) sign(invoice, account int) (payment, error) {
-	p := payment{invoice: invoice, account: account, nonce: b.next[account]}
+func (b *applicationBooks) sign(invoice, account int) (payment, error) {
+	p := payment{invoice: invoice, account: account, nonce: b.nextNonces[account]}
 	var all [][]byte
 	for _, gwei := range prices {
 		raw, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{
-			ChainID: b.chain, Nonce: p.nonce, To: shop, Value: big.NewInt(int64(invoice)), Gas: gas, Data: dataOf(invoice),
+			ChainID: b.chainID, Nonce: p.nonce, To: shopAddress, Value: big.NewInt(int64(invoice)), Gas: gasLimit, Data: dataOf(invoice),
 			Tip: big.NewInt(gwei * 1e9 / 3), FeeCap: big.NewInt(gwei * 1e9),
 		})
 		all, p.hashes = append(all, raw), append(p.hashes, hash)
@@ -87,18 +88,18 @@ func (b *books) sign(invoice, account int) (payment, error) {
 	if p.batch, err = evm.NewBatch(payload); err != nil {
 		return p, err
 	}
-	b.next[account]++
-	b.signed[p.batch.ID] = p
+	b.nextNonces[account]++
+	b.payments[p.batch.ID] = p
 	return p, nil
 }
 
-// take signs a transaction with the nonce of a present or future payment of the account, as
+// signForeign signs a transaction with the nonce of a present or future payment of the account, as
 // another wallet does that has the same key and does not know of the payment.
-func (b *books) take(account int, nonce uint64) (raw, hash string) {
+func (b *applicationBooks) signForeign(account int, nonce uint64) (raw, hash string) {
 	signed, hash := evmtest.Dev(account).Sign(evmtest.Unsigned{
-		ChainID: b.chain, Nonce: nonce, To: elsewhere, Value: big.NewInt(1), Tip: big.NewInt(3e9), FeeCap: big.NewInt(60e9),
+		ChainID: b.chainID, Nonce: nonce, To: strangerAddress, Value: big.NewInt(1), Tip: big.NewInt(3e9), FeeCap: big.NewInt(60e9),
 	})
-	b.foreign[hash] = nonce
+	b.foreignNonces[hash] = nonce
 	return "0x" + hex.EncodeToString(signed), hash
 }
 
@@ -112,17 +113,17 @@ func invoiceOf(input string) (invoice int, ok bool) {
 }
 
 // accounts returns the number of each account, by its address.
-func (b *books) accounts() map[string]int {
+func (b *applicationBooks) accounts() map[string]int {
 	all := map[string]int{}
-	for account := range b.next {
+	for account := range b.nextNonces {
 		all[evmtest.Dev(account).Address()] = account
 	}
 	return all
 }
 
-// inOrder returns the payments sorted by account, and by nonce if the books have nonces.
-func (b *books) inOrder() []payment {
-	return slices.SortedFunc(maps.Values(b.signed), func(x, y payment) int {
+// sortedPayments returns the payments sorted by account, and by nonce if the books have nonces.
+func (b *applicationBooks) sortedPayments() []payment {
+	return slices.SortedFunc(maps.Values(b.payments), func(x, y payment) int {
 		return cmp.Or(cmp.Compare(x.account, y.account), cmp.Compare(x.nonce, y.nonce), cmp.Compare(x.invoice, y.invoice))
 	})
 }

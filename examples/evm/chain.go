@@ -16,33 +16,33 @@ import (
 // errNode says that the node did not carry out a request.
 var errNode = errors.New("the node")
 
-// chain sends requests to the node without the library.
-type chain struct {
+// nodeClient sends requests to the node without the library.
+type nodeClient struct {
 	url     string
 	http    *http.Client
-	id      uint64
+	chainID uint64
 	genesis string
 }
 
 // dial connects to the node and reads its chain id.
-func dial(ctx context.Context, url string) (*chain, error) {
-	c := &chain{url: url, http: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
-	var id number
+func dial(ctx context.Context, url string) (*nodeClient, error) {
+	c := &nodeClient{url: url, http: &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second}}
+	var id quantity
 	var first block
 	if err := c.call(ctx, &id, "eth_chainId"); err != nil {
 		return nil, err
 	}
-	if err := c.call(ctx, &first, "eth_getBlockByNumber", number(0), false); err != nil {
+	if err := c.call(ctx, &first, "eth_getBlockByNumber", quantity(0), false); err != nil {
 		return nil, err
 	}
-	c.id, c.genesis = uint64(id), first.Hash
+	c.chainID, c.genesis = uint64(id), first.Hash
 	return c, nil
 }
 
-func (c *chain) close() { c.http.CloseIdleConnections() }
+func (c *nodeClient) close() { c.http.CloseIdleConnections() }
 
-// call calls a method of the node.
-func (c *chain) call(ctx context.Context, out any, method string, params ...any) error {
+// call calls a JSON-RPC method of the node.
+func (c *nodeClient) call(ctx context.Context, out any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
 	}
@@ -78,8 +78,8 @@ func (c *chain) call(ctx context.Context, out any, method string, params ...any)
 	return json.Unmarshal(answer.Result, out)
 }
 
-// mine makes blocks until ctx is done.
-func (c *chain) mine(ctx context.Context) {
+// mineUntilDone has the node make blocks until ctx is done.
+func (c *nodeClient) mineUntilDone(ctx context.Context) {
 	tick := time.NewTicker(blockTime)
 	defer tick.Stop()
 	for {
@@ -92,39 +92,39 @@ func (c *chain) mine(ctx context.Context) {
 	}
 }
 
-// number is an integer in the JSON form that nodes use.
-type number uint64
+// quantity is an integer in the JSON form that nodes use.
+type quantity uint64
 
-func (n number) MarshalText() ([]byte, error) {
+func (n quantity) MarshalText() ([]byte, error) {
 	return []byte("0x" + strconv.FormatUint(uint64(n), 16)), nil
 }
 
-func (n *number) UnmarshalText(text []byte) error {
+func (n *quantity) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseUint(strings.TrimPrefix(string(text), "0x"), 16, 64)
-	*n = number(v)
+	*n = quantity(v)
 	return err
 }
 
 // block is a block with its transactions in their order.
 type block struct {
-	Number       number
+	Number       quantity
 	Hash         string
 	Transactions []transaction
 }
 
 type transaction struct {
 	Hash, From, To string
-	Nonce          number
+	Nonce          quantity
 	Input          string
 }
 
-func (c *chain) head(ctx context.Context) (number, error) {
-	var n number
+func (c *nodeClient) head(ctx context.Context) (quantity, error) {
+	var n quantity
 	err := c.call(ctx, &n, "eth_blockNumber")
 	return n, err
 }
 
-func (c *chain) block(ctx context.Context, n number) (block, error) {
+func (c *nodeClient) block(ctx context.Context, n quantity) (block, error) {
 	var b block
 	err := c.call(ctx, &b, "eth_getBlockByNumber", n, true)
 	if err == nil && (b.Number != n || b.Hash == "") {
@@ -133,17 +133,17 @@ func (c *chain) block(ctx context.Context, n number) (block, error) {
 	return b, err
 }
 
-// blocks reads the whole chain.
-func (c *chain) blocks(ctx context.Context) (all []block, err error) {
+// readChain reads the whole chain.
+func (c *nodeClient) readChain(ctx context.Context) (all []block, err error) {
 	head, err := c.head(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.since(ctx, 1, head)
+	return c.readBlocks(ctx, 1, head)
 }
 
-// since reads the blocks from one height to another.
-func (c *chain) since(ctx context.Context, from, to number) (all []block, err error) {
+// readBlocks reads the blocks from one height to another.
+func (c *nodeClient) readBlocks(ctx context.Context, from, to quantity) (all []block, err error) {
 	for n := max(from, 1); n <= to; n++ {
 		b, err := c.block(ctx, n)
 		if err != nil {
@@ -154,15 +154,15 @@ func (c *chain) since(ctx context.Context, from, to number) (all []block, err er
 	return all, nil
 }
 
-// executed counts the transactions in blocks.
-func executed(blocks []block) (n int) {
+// countTransactions counts the transactions in blocks.
+func countTransactions(blocks []block) (n int) {
 	for _, b := range blocks {
 		n += len(b.Transactions)
 	}
 	return n
 }
 
-func (c *chain) balance(ctx context.Context, address string) (*big.Int, error) {
+func (c *nodeClient) balance(ctx context.Context, address string) (*big.Int, error) {
 	var text string
 	if err := c.call(ctx, &text, "eth_getBalance", address, "latest"); err != nil {
 		return nil, err

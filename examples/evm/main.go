@@ -32,16 +32,16 @@ import (
 )
 
 type config struct {
-	node     string
-	install  bool // install anvil if it is missing
-	invoices int
-	accounts int
-	intents  bool
-	over     time.Duration
+	node        string
+	mayInstall  bool // install anvil if it is missing
+	invoices    int
+	accounts    int
+	usesIntents bool
+	addPeriod   time.Duration
 }
 
-// about is the text of -h before the flags.
-const about = `Evm pays invoices from accounts of an EVM chain, while the base fee leaps, a foreign wallet takes
+// usageText is the text of -h before the flags.
+const usageText = `Evm pays invoices from accounts of an EVM chain, while the base fee leaps, a foreign wallet takes
 nonces, blocks are replaced, and the node and the sending process are killed with kill -9. Each
 payment is signed with three fees; with -intents one account pays all, and the library chooses
 nonces and fees. The chain itself is read at the end, block by block: every invoice was paid
@@ -60,19 +60,19 @@ func main() {
 	}
 	var c config
 	flag.StringVar(&c.node, "node", anyNode, "any (anvil where there is one), anvil or simulated")
-	flag.BoolVar(&c.install, "install", false, "install anvil (from npm) if it is missing")
+	flag.BoolVar(&c.mayInstall, "install", false, "install anvil (from npm) if it is missing")
 	flag.IntVar(&c.invoices, "n", 0, "invoices (default 1000, or 200 with -intents)")
 	flag.IntVar(&c.accounts, "accounts", maxAccounts, "accounts that pay, 10 at most")
-	flag.BoolVar(&c.intents, "intents", false, "pay from one account, by intents, with 16 under way")
-	flag.DurationVar(&c.over, "over", 20*time.Second, "how long adding the payments takes")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.BoolVar(&c.usesIntents, "intents", false, "pay from one account, by intents, with 16 under way")
+	flag.DurationVar(&c.addPeriod, "over", 20*time.Second, "how long adding the payments takes")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
-	if c.intents {
+	if c.usesIntents {
 		c.accounts = 1
 	}
 	if c.invoices == 0 {
 		c.invoices = 1000
-		if c.intents { // fewer, because only sixteen are under way at a time
+		if c.usesIntents { // fewer, because only sixteen are under way at a time
 			c.invoices = 200
 		}
 	}
@@ -80,7 +80,7 @@ func main() {
 }
 
 func run(ctx context.Context, c config, out io.Writer, live bool) error {
-	if c.invoices < 1 || c.accounts < 1 || c.accounts > maxAccounts || c.over < 0 {
+	if c.invoices < 1 || c.accounts < 1 || c.accounts > maxAccounts || c.addPeriod < 0 {
 		return fmt.Errorf("-n wants at least 1, -accounts 1 to %d, -over at least 0", maxAccounts)
 	}
 	dir, err := os.MkdirTemp("", "evm")
@@ -88,7 +88,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	n, what, err := startNode(c.node, c.install, dir)
+	n, what, err := startNode(c.node, c.mayInstall, dir)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 		return err
 	}
 	defer ch.close()
-	j := job{DB: filepath.Join(dir, "payments.db"), URL: n.URL(), Chain: ch.id, Genesis: ch.genesis, Intents: c.intents}
+	j := job{DB: filepath.Join(dir, "payments.db"), URL: n.URL(), Chain: ch.chainID, Genesis: ch.genesis, Intents: c.usesIntents}
 	s, err := open(ctx, j)
 	if err != nil {
 		return err
@@ -107,26 +107,26 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	fmt.Fprintf(out, "node      %s at %s, a block every %s\n", what, n.URL(), blockTime)
 	fmt.Fprintf(out, "depth     a payment counts as made once %d blocks stand on its block\n", depth)
 	how := fmt.Sprintf("signed, from %d accounts", c.accounts)
-	if c.intents {
-		how = fmt.Sprintf("intents of one account, %d under way at a time", underWay)
+	if c.usesIntents {
+		how = fmt.Sprintf("intents of one account, %d under way at a time", maxUnderWay)
 	}
-	fmt.Fprintf(out, "payments  %d invoices over %s: %s\n\n", c.invoices, c.over, how)
+	fmt.Fprintf(out, "payments  %d invoices over %s: %s\n\n", c.invoices, c.addPeriod, how)
 
 	mining, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	go func() { defer close(ended); ch.mine(mining) }()
+	go func() { defer close(ended); ch.mineUntilDone(mining) }()
 	defer func() { stop(); <-ended }()
-	sh := &show{c: c, node: n, chain: ch, service: s, worker: &demo.Process{Job: j}, books: newBooks(ch.id, c.accounts, c.intents), screen: &demo.Line{Out: out, Live: live, Every: 2 * time.Second}}
+	sh := &demonstration{config: c, node: n, chain: ch, service: s, worker: &demo.Process{Job: j}, books: newBooks(ch.chainID, c.accounts, c.usesIntents), screen: &demo.StatusLine{Out: out, IsTerminal: live, Interval: 2 * time.Second}}
 	if err := sh.run(ctx); err != nil {
 		return err
 	}
 	stop()
 	<-ended
-	blocks, err := ch.blocks(ctx)
+	blocks, err := ch.readChain(ctx)
 	if err != nil {
 		return err
 	}
-	balance, err := ch.balance(ctx, shop)
+	balance, err := ch.balance(ctx, shopAddress)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 			assert.NotContains(t, out, "rose for 0 of them")
 			assert.NotContains(t, out, "\r")
 			for line := range strings.Lines(out) {
-				assert.LessOrEqual(t, len(line), width+1, line)
+				assert.LessOrEqual(t, len(line), terminalWidth+1, line)
 			}
 			p.RequireClean(t)
 		})
@@ -65,7 +65,7 @@ func TestWrongFlags(t *testing.T) {
 		"no invoices":       func(c *config) { c.invoices = 0 },
 		"no accounts":       func(c *config) { c.accounts = 0 },
 		"too many accounts": func(c *config) { c.accounts = 11 },
-		"negative":          func(c *config) { c.over = -1 },
+		"negative":          func(c *config) { c.addPeriod = -1 },
 		"a node of paper":   func(c *config) { c.node = "paper" },
 	} {
 		c := good
@@ -87,9 +87,9 @@ func TestProof(t *testing.T) {
 			p.records[pay.batch.ID] = batch.Record{State: batch.Committed, Receipts: []batch.Receipt{{Data: []byte(receipt)}}}
 		}
 		one := block{Number: 1, Hash: "0x1"}
-		for _, pay := range b.inOrder() {
+		for _, pay := range b.sortedPayments() {
 			one.Transactions = append(one.Transactions, transaction{
-				Hash: string(pay.batch.ID), From: string(pay.batch.Service), To: shop, Nonce: number(pay.nonce), Input: "0x0000000" + strconv.Itoa(pay.invoice),
+				Hash: string(pay.batch.ID), From: string(pay.batch.Service), To: shopAddress, Nonce: quantity(pay.nonce), Input: "0x0000000" + strconv.Itoa(pay.invoice),
 			})
 		}
 		p.blocks = []block{one}
@@ -103,8 +103,8 @@ func TestProof(t *testing.T) {
 		"paid twice":        {func(p *proof) { p.blocks[0].Transactions[1].Input = "0x00000001" }, "invoice 1 was paid 2 times"},
 		"not paid":          {func(p *proof) { p.blocks[0].Transactions = p.blocks[0].Transactions[:1] }, "invoice 2 was paid 0 times"},
 		"out of order":      {func(p *proof) { p.blocks[0].Transactions[1].Nonce = 7 }, "nonce 7, want 1"},
-		"a stranger":        {func(p *proof) { p.blocks[0].Transactions[1].From = elsewhere }, "nobody knows the account"},
-		"paid elsewhere":    {func(p *proof) { p.blocks[0].Transactions[1].To = elsewhere }, "nobody's payment"},
+		"a stranger":        {func(p *proof) { p.blocks[0].Transactions[1].From = strangerAddress }, "nobody knows the account"},
+		"paid elsewhere":    {func(p *proof) { p.blocks[0].Transactions[1].To = strangerAddress }, "nobody's payment"},
 		"a wrong sum":       {func(p *proof) { p.balance = big.NewInt(4) }, "the shop has 4 wei, want 3"},
 		"an invoice beyond": {func(p *proof) { p.invoices = 1; p.balance = big.NewInt(1) }, "2 invoices were paid"},
 		"a wrong receipt":   {func(p *proof) { p.blocks[0].Number = 2 }, "its receipt names block 1"},

@@ -33,12 +33,12 @@ type node interface {
 	Stop()
 }
 
-// realNode is anvil.
+// realNode is a real anvil.
 type realNode struct{ *anvil.Node }
 
-func (n realNode) Resume() error { return n.Node.Resume(onRequest) }
+func (n realNode) Resume() error { return n.Node.Resume(mineOnRequest) }
 
-const onRequest = "--no-mining"
+const mineOnRequest = "--no-mining"
 
 // simNode is a simulated node with the interface of anvil.
 type simNode struct{ *evmtest.Node }
@@ -60,7 +60,7 @@ func startNode(kind string, install bool, dir string) (n node, what string, err 
 		bin, err := find()
 		switch {
 		case err == nil:
-			started, err := anvil.Run(bin, dir, onRequest)
+			started, err := anvil.Run(bin, dir, mineOnRequest)
 			if err != nil {
 				return nil, "", err
 			}

@@ -15,10 +15,10 @@ import (
 // proof holds both sides of the comparison: the chain, which none of the program's processes
 // writes, and the application's books.
 type proof struct {
-	books    *books
+	books    *applicationBooks
 	records  map[batch.ID]batch.Record
 	blocks   []block
-	balance  *big.Int // of the shop
+	balance  *big.Int // of the shop's account
 	invoices int
 }
 
@@ -29,7 +29,7 @@ func prove(out io.Writer, p proof) error {
 	var wrong []error
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	paid, next := map[int]int{}, map[int]uint64{}
-	at := map[string]number{} // the block of each transaction
+	at := map[string]quantity{} // the block of each transaction
 	others, closed, most := 0, 0, 0
 	for _, b := range p.blocks {
 		most = max(most, len(b.Transactions))
@@ -44,14 +44,14 @@ func prove(out io.Writer, p proof) error {
 			}
 			next[account] = uint64(tx.Nonce) + 1
 			at[tx.Hash] = b.Number
-			_, foreign := p.books.foreign[tx.Hash]
+			_, foreign := p.books.foreignNonces[tx.Hash]
 			invoice, is := invoiceOf(tx.Input)
 			switch {
 			case foreign:
 				others++
-			case p.books.intents && tx.Input == "0x" && strings.EqualFold(tx.To, tx.From):
+			case p.books.usesIntents && tx.Input == "0x" && strings.EqualFold(tx.To, tx.From):
 				closed++
-			case !is || strings.ToLower(tx.To) != shop:
+			case !is || strings.ToLower(tx.To) != shopAddress:
 				complain("block %d: %s is nobody's payment", b.Number, tx.Hash)
 			default:
 				paid[invoice]++
@@ -72,15 +72,15 @@ func prove(out io.Writer, p proof) error {
 		complain("the shop has %s wei, want %s", p.balance, want)
 	}
 	rejected, risen := 0, 0
-	for _, pay := range p.books.inOrder() {
+	for _, pay := range p.books.sortedPayments() {
 		rec := p.records[pay.batch.ID]
-		if p.books.intents { // the receipt of an intent names its transaction
+		if p.books.usesIntents { // the receipt of an intent names its transaction
 			if r, err := receiptOf(rec); err == nil {
 				pay.hashes = []string{r.Hash}
 			}
 		}
 		place := slices.IndexFunc(pay.hashes, func(hash string) bool { _, is := at[hash]; return is })
-		var block number
+		var block quantity
 		mined := place >= 0
 		if mined {
 			block = at[pay.hashes[place]]
@@ -105,11 +105,11 @@ func prove(out io.Writer, p proof) error {
 	if len(wrong) > 0 {
 		return fmt.Errorf("THE PROOF FAILS: %w", errors.Join(wrong[:min(10, len(wrong))]...))
 	}
-	if p.books.intents {
-		fmt.Fprintf(out, "\n  intents   %d payments of one account, at most %d in a block\n", len(p.books.signed), most)
+	if p.books.usesIntents {
+		fmt.Fprintf(out, "\n  intents   %d payments of one account, at most %d in a block\n", len(p.books.payments), most)
 		fmt.Fprintf(out, "  closed    %d nonces, by transfers of nothing\n", closed)
 	} else {
-		fmt.Fprintf(out, "\n  signed    %d payments for %d invoices: %d anew, since their nonce was used\n", len(p.books.signed), p.invoices, rejected)
+		fmt.Fprintf(out, "\n  signed    %d payments for %d invoices: %d anew, since their nonce was used\n", len(p.books.payments), p.invoices, rejected)
 		fmt.Fprintf(out, "  fees      rose for %d of them: a dearer one of %d transactions was executed\n", risen, len(prices))
 	}
 	fmt.Fprintf(out, "  foreign   %d transactions of another wallet, in the same accounts\n", others)
@@ -126,14 +126,14 @@ func receiptOf(rec batch.Record) (evm.Receipt, error) {
 	return evm.ReadReceipt(rec.Receipts[0])
 }
 
-// width is the number of columns that a terminal is assumed to have.
-const width = 100
+// terminalWidth is the number of columns that a terminal is assumed to have.
+const terminalWidth = 100
 
 // printChain prints the blocks with transactions, and the nonces that each account used in them.
 func printChain(out io.Writer, p proof, accounts map[string]int) {
 	fmt.Fprintf(out, "\nThe chain, block by block: the nonces that each account used. A * is another wallet's.\n\n")
 	for _, b := range p.blocks {
-		first, used := map[int]number{}, make([]string, len(p.books.next))
+		first, used := map[int]quantity{}, make([]string, len(p.books.nextNonces))
 		marks := make([]string, len(used))
 		for _, tx := range b.Transactions {
 			account, ours := accounts[strings.ToLower(tx.From)]
@@ -143,7 +143,7 @@ func printChain(out io.Writer, p proof, accounts map[string]int) {
 			if _, again := first[account]; !again {
 				first[account] = tx.Nonce
 			}
-			if _, foreign := p.books.foreign[tx.Hash]; foreign {
+			if _, foreign := p.books.foreignNonces[tx.Hash]; foreign {
 				marks[account] += fmt.Sprintf(" %d*", tx.Nonce)
 			}
 			used[account] = fmt.Sprintf("  a%d: %d-%d%s", account, first[account], tx.Nonce, marks[account])
@@ -154,7 +154,7 @@ func printChain(out io.Writer, p proof, accounts map[string]int) {
 		line := fmt.Sprintf("  %5d  %.10s", b.Number, b.Hash)
 		begun := len(line)
 		for _, u := range used {
-			if len(line)+len(u) > width {
+			if len(line)+len(u) > terminalWidth {
 				fmt.Fprintln(out, line)
 				line = strings.Repeat(" ", begun)
 			}

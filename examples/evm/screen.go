@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// state is the data of the progress line.
-type state struct {
+// progressState is the data of the progress line.
+type progressState struct {
 	elapsed                  time.Duration
 	added, paid, total, made int
 }
 
-func (s state) line() string {
+func (s progressState) line() string {
 	const bar = 40
 	full := bar * s.paid / max(1, s.total)
 	return fmt.Sprintf("%5.1f s  [%s%s] %4d of %d invoices paid, %4d payments made",

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// job is the input of a process.
+// job is the input of a worker process.
 type job struct {
 	DB      string `json:"db"`
 	URL     string `json:"url"`
@@ -41,7 +41,7 @@ func open(ctx context.Context, j job) (*service, error) {
 		return nil, err
 	}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{
-		Strategy: queuer.Pipelined(underWay),
+		Strategy: queuer.Pipelined(maxUnderWay),
 		// The claim of a killed process expires after three seconds; the default is sixty.
 		RequestTimeout: time.Second, ClaimTTL: 3 * time.Second, Drain: 3 * time.Second,
 		FirstPoll: blockTime / 2, PollInterval: 2 * blockTime, ScanInterval: blockTime, Retry: dltbatch.RetryPolicy{Delay: blockTime},
@@ -53,8 +53,8 @@ func open(ctx context.Context, j job) (*service, error) {
 	return &service{runner: runner, close: func() { ledger.CloseIdleConnections(); done() }}, nil
 }
 
-// underWay is the largest number of payments of an account that are under way.
-const underWay = 16
+// maxUnderWay is the largest number of payments of an account that are under way.
+const maxUnderWay = 16
 
 // client returns the client of the chain. Keep the default times for real chains: these values are
 // for blocks of 250 ms.

@@ -35,8 +35,8 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// about is the text of -h before the flags.
-const about = `Metrics is an outbox that serves its metrics to Prometheus and its health to Kubernetes, and prints
+// usageText is the text of -h before the flags.
+const usageText = `Metrics is an outbox that serves its metrics to Prometheus and its health to Kubernetes, and prints
 the spans of the orders that are POSTed, while batches go to a ledger in memory that is sometimes
 busy, and loses requests and answers. It ends with Ctrl-C.
 
@@ -49,15 +49,15 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "where to serve")
 	rate := flag.Int("rate", 50, "orders a second")
 	trace := flag.Bool("trace", false, "show a trace through two processes, and end")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	do := func() error { return run(ctx, *listen, *rate, os.Stdout) }
-	if dir := os.Getenv(addIn); dir != "" {
+	if dir := os.Getenv(folderVariable); dir != "" {
 		do = func() error { return addAndDie(ctx, dir) }
 	} else if *trace {
-		do = func() error { return traced(ctx, os.Stdout) }
+		do = func() error { return showTrace(ctx, os.Stdout) }
 	}
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "metrics:", err)
@@ -96,7 +96,7 @@ func run(ctx context.Context, listen string, rate int, out io.Writer) (err error
 	defer stop()
 	ended := make(chan error, 3)
 	go func() { ended <- s.runner.Run(ctx) }()
-	go func() { ended <- s.sell(ctx, rate) }()
+	go func() { ended <- s.placeOrders(ctx, rate) }()
 	go func() { ended <- server.Serve(listener) }()
 	err = <-ended // if one part ends, all end
 	stop()
@@ -107,8 +107,8 @@ func run(ctx context.Context, listen string, rate int, out io.Writer) (err error
 	return err
 }
 
-// sell places orders until ctx is done.
-func (s *shop) sell(ctx context.Context, rate int) error {
+// placeOrders places orders until ctx is done.
+func (s *shop) placeOrders(ctx context.Context, rate int) error {
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
 	for i := 0; ; i++ {
@@ -117,7 +117,7 @@ func (s *shop) sell(ctx context.Context, rate int) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := s.place(ctx, fmt.Sprint("b", i), fmt.Sprint("customer-", i%20)); err != nil && ctx.Err() == nil {
+		if err := s.placeOrder(ctx, fmt.Sprint("b", i), fmt.Sprint("customer-", i%20)); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/demotest"
 )
 
-func get(t *testing.T, url string) (status int, body string) {
+func httpGet(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
@@ -30,8 +30,8 @@ func get(t *testing.T, url string) (status int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// listed returns the names for Prometheus in a section of docs/metrics.md.
-func listed(t *testing.T, section string) (names []string) {
+// namesInSection returns the names for Prometheus in a section of docs/metrics.md.
+func namesInSection(t *testing.T, section string) (names []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
@@ -56,14 +56,14 @@ func TestMetrics(t *testing.T) {
 	url := at.FindStringSubmatch(out.String())[1]
 	var text string
 	require.Eventually(t, func() bool {
-		_, text = get(t, url+"/metrics")
+		_, text = httpGet(t, url+"/metrics")
 		return regexp.MustCompile(`(?m)^dltbatch_batches_final_total\{dltbatch_state="committed"\} [1-9]`).MatchString(text) &&
 			strings.Contains(text, `dltbatch_doubts_resolved_total{dltbatch_by="monitor",dltbatch_state="committed"}`) &&
 			strings.Contains(text, "\ndltbatch_stats_age_seconds ")
 	}, time.Minute, 50*time.Millisecond)
 
-	counters, histograms, gauges := listed(t, "Counters"), listed(t, "Histograms"), listed(t, "Gauges")
-	gauges = append(gauges, listed(t, "Gauges of the database")...)
+	counters, histograms, gauges := namesInSection(t, "Counters"), namesInSection(t, "Histograms"), namesInSection(t, "Gauges")
+	gauges = append(gauges, namesInSection(t, "Gauges of the database")...)
 	served := map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(text, -1) {
 		served[found[1]] = found[2]
@@ -101,11 +101,11 @@ func TestMetrics(t *testing.T) {
 			return strings.Contains(out.String(), "trace 4bf92f3577b34da6a3ce929d0e0e4736: "+name)
 		}, time.Minute, 10*time.Millisecond, name)
 	}
-	status, body := get(t, url+"/")
+	status, body := httpGet(t, url+"/")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, body, "/metrics")
 	for _, path := range []string{"/livez", "/readyz"} {
-		status, body := get(t, url+path)
+		status, body := httpGet(t, url+path)
 		assert.Equal(t, http.StatusOK, status)
 		assert.Contains(t, body, `{"ok":true,`)
 	}
@@ -120,7 +120,7 @@ func TestWrongFlags(t *testing.T) {
 
 // This test binary also runs as the first process.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(addIn); dir != "" {
+	if dir := os.Getenv(folderVariable); dir != "" {
 		fmt.Fprintln(os.Stderr, addAndDie(context.Background(), dir))
 		os.Exit(1)
 	}
@@ -130,7 +130,7 @@ func TestMain(m *testing.M) {
 // One trace spans both processes: the first added the batch and was killed.
 func TestTraced(t *testing.T) {
 	var out demotest.Output
-	require.NoError(t, traced(t.Context(), &out))
+	require.NoError(t, showTrace(t.Context(), &out))
 	text := out.String()
 	demotest.RequireLines(t, text)
 	assert.Contains(t, text, "was killed with kill -9")

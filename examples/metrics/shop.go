@@ -31,7 +31,7 @@ type shop struct {
 }
 
 // open opens the shop in a folder, with metrics, health and traces. save is called with each span.
-func open(ctx context.Context, dir string, ledger dlt.Ledger, save saver) (_ *shop, err error) {
+func open(ctx context.Context, dir string, ledger dlt.Ledger, save spanSaver) (_ *shop, err error) {
 	db, err := sqliteopen.Open(filepath.Join(dir, "shop.db"))
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func open(ctx context.Context, dir string, ledger dlt.Ledger, save saver) (_ *sh
 	if err != nil {
 		return nil, err
 	}
-	s.runner, s.telemetry, err = measured(st, ledger, &dltbatch.Options{
+	s.runner, s.telemetry, err = newMeasuredRunner(st, ledger, &dltbatch.Options{
 		Retry:       dltbatch.RetryPolicy{Delay: 100 * time.Millisecond},
 		TraceParent: otelbatch.TraceParent, TraceRequest: traces.Request, Observers: []batch.Observer{traces},
 	})
@@ -69,8 +69,8 @@ func (s *shop) close(ctx context.Context) error {
 	return errors.Join(s.spans.Shutdown(context.WithoutCancel(ctx)), s.db.Close())
 }
 
-// place stores an order and its batch. The batch has the trace context of ctx.
-func (s *shop) place(ctx context.Context, id, customer string) error {
+// placeOrder stores an order and its batch. The batch has the trace context of ctx.
+func (s *shop) placeOrder(ctx context.Context, id, customer string) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (s *shop) handler() http.Handler {
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := s.spans.Tracer("shop").Start(ctx, "POST /orders")
 		defer span.End()
-		if err := s.place(ctx, r.PathValue("id"), "customer-0"); err != nil {
+		if err := s.placeOrder(ctx, r.PathValue("id"), "customer-0"); err != nil {
 			http.Error(w, fmt.Sprintf("the order was not stored: %v", err), http.StatusServiceUnavailable)
 			return
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// measured returns a Runner whose metrics and health the handler serves.
-func measured(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*dltbatch.Runner, http.Handler, error) {
+// newMeasuredRunner returns a Runner whose metrics and health the handler serves.
+func newMeasuredRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*dltbatch.Runner, http.Handler, error) {
 	// This sets up the SDK, with Prometheus as the reader. For another exporter of OpenTelemetry
 	// replace these lines.
 	registry := prometheus.NewRegistry()

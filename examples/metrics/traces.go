@@ -21,14 +21,14 @@ import (
 	ledgermem "github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// addIn is the environment variable with the folder for a process that adds a batch and is killed:
-// see traced.
-const addIn = "DLTBATCH_EXAMPLE_ADD_IN"
+// folderVariable is the environment variable with the folder for a process that adds a batch and
+// is killed: see traced.
+const folderVariable = "DLTBATCH_EXAMPLE_ADD_IN"
 
-// traced shows one trace through two processes: the first places an order within a span, and is
+// showTrace shows one trace through two processes: the first places an order within a span, and is
 // killed with kill -9 before anything is posted; the second, which is this process, delivers the
 // batch.
-func traced(ctx context.Context, out io.Writer) (err error) {
+func showTrace(ctx context.Context, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "dltbatch-traces-")
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func traced(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	first := exec.CommandContext(ctx, self)
-	first.Env = append(os.Environ(), addIn+"="+dir)
+	first.Env = append(os.Environ(), folderVariable+"="+dir)
 	first.Stderr = os.Stderr
 	err = first.Run()
 	if exit, is := errors.AsType[*exec.ExitError](err); !is || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
@@ -47,7 +47,7 @@ func traced(ctx context.Context, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "process %d stored an order with its batch, and was killed with kill -9\n", first.Process.Pid)
 
-	if err := deliver(ctx, dir); err != nil {
+	if err := deliverBatch(ctx, dir); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "process %d delivered it; the trace:\n\n", os.Getpid())
@@ -57,12 +57,12 @@ func traced(ctx context.Context, out io.Writer) (err error) {
 // addAndDie places an order within a span, as the handler of a request does, and kills its
 // process.
 func addAndDie(ctx context.Context, dir string) error {
-	s, err := open(ctx, dir, quick(), appended(dir))
+	s, err := open(ctx, dir, newQuietLedger(), appendSpans(dir))
 	if err != nil {
 		return err
 	}
 	request, span := s.spans.Tracer("shop").Start(ctx, "POST /orders")
-	if err := s.place(request, "b1", "customer-1"); err != nil {
+	if err := s.placeOrder(request, "b1", "customer-1"); err != nil {
 		return err
 	}
 	span.End()
@@ -73,14 +73,14 @@ func addAndDie(ctx context.Context, dir string) error {
 	return errors.Join(self.Kill(), errors.New("still there"))
 }
 
-// quick returns a ledger that never fails.
-func quick() dlt.Ledger {
+// newQuietLedger returns a ledger that never fails.
+func newQuietLedger() dlt.Ledger {
 	return ledgermem.New(&ledgermem.Options{CommitAfter: 100 * time.Millisecond})
 }
 
-// deliver runs a Runner until the batch is final.
-func deliver(ctx context.Context, dir string) error {
-	s, err := open(ctx, dir, quick(), appended(dir))
+// deliverBatch runs a Runner until the batch is final.
+func deliverBatch(ctx context.Context, dir string) error {
+	s, err := open(ctx, dir, newQuietLedger(), appendSpans(dir))
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ type span struct {
 	Failure           string
 }
 
-// saver is an exporter that calls a function with each span.
-type saver func(span) error
+// spanSaver is an exporter that calls a function with each span.
+type spanSaver func(span) error
 
-// appended returns a saver that appends spans to a file.
-func appended(dir string) saver {
+// appendSpans returns a saver that appends spans to a file.
+func appendSpans(dir string) spanSaver {
 	return func(s span) (err error) {
 		file, err := os.OpenFile(filepath.Join(dir, "spans"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -117,7 +117,7 @@ func appended(dir string) saver {
 }
 
 // ExportSpans implements [trace.SpanExporter].
-func (save saver) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
+func (save spanSaver) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) error {
 	for _, s := range spans {
 		var attributes []string
 		for _, a := range s.Attributes() {
@@ -138,9 +138,9 @@ func (save saver) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) err
 }
 
 // Shutdown implements [trace.SpanExporter].
-func (saver) Shutdown(context.Context) error { return nil }
+func (spanSaver) Shutdown(context.Context) error { return nil }
 
-// printSpans prints the spans of a folder, each below its parent.
+// printSpans prints the spans that were saved in a folder, each below its parent.
 func printSpans(out io.Writer, dir string) error {
 	file, err := os.Open(filepath.Join(dir, "spans"))
 	if err != nil {

@@ -17,35 +17,35 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// call is an order of the demonstration, with what is expected of its requests.
-type call struct {
+// demoOrder is an order of the demonstration, with what is expected of its requests.
+type demoOrder struct {
 	order
-	want   int  // expected status of one of its requests; the others get 200
-	times  int  // number of requests, sent at the same time
-	misuse bool // true if another order with the same key follows
+	wantStatus   int  // expected status of one of its requests; the others get 200
+	requestCount int  // number of requests, sent at the same time
+	reusesKey    bool // true if another order with the same key follows
 }
 
-func calls(n int) []call {
-	out := make([]call, n)
+func demoOrders(n int) []demoOrder {
+	out := make([]demoOrder, n)
 	for i := range out {
-		c := call{order: order{ID: newKey(), Customer: fmt.Sprintf("customer-%d", i%7), Item: "apple", Quantity: int64(1 + i%9)}, want: http.StatusCreated, times: 1}
+		c := demoOrder{order: order{ID: newKey(), Customer: fmt.Sprintf("customer-%d", i%7), Item: "apple", Quantity: int64(1 + i%9)}, wantStatus: http.StatusCreated, requestCount: 1}
 		switch i % 10 {
 		case 3, 7: // more than the stock, so the transaction is rolled back
-			c.Item, c.Quantity, c.want = "quince", 50, http.StatusConflict
+			c.Item, c.Quantity, c.wantStatus = "quince", 50, http.StatusConflict
 		case 4, 8: // a client that repeats the request before it got the answer
-			c.times = 3
+			c.requestCount = 3
 		case 9: // a client that uses a key twice
-			c.misuse = true
+			c.reusesKey = true
 		}
 		out[i] = c
 	}
 	return out
 }
 
-// demonstrate sends orders and compares the application's table, the store and the node.
+// demonstrate sends orders, and compares the application's table, the store and the node.
 func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest.Node, url string, n int) error {
 	begin := time.Now()
-	orders := calls(n)
+	orders := demoOrders(n)
 	clients, sending := errgroup.WithContext(ctx)
 	clients.SetLimit(8)
 	for _, c := range orders {
@@ -56,13 +56,13 @@ func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest
 	}
 	requests, placed, refused, repeated, misused := 0, 0, 0, 0, 0
 	for _, c := range orders {
-		requests += c.times
-		repeated += c.times - 1
-		if c.misuse {
+		requests += c.requestCount
+		repeated += c.requestCount - 1
+		if c.reusesKey {
 			requests++
 			misused++
 		}
-		if c.placed() {
+		if c.isPlaced() {
 			placed++
 		} else {
 			refused++
@@ -80,7 +80,7 @@ func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest
 	if err != nil {
 		return err
 	}
-	_, body, err := do(req)
+	_, body, err := doRequest(req)
 	if err != nil {
 		return err
 	}
@@ -92,17 +92,17 @@ func demonstrate(ctx context.Context, out io.Writer, s *shop, node *sawtoothtest
 	return s.compare(ctx, out, node, append(orders, alone...), time.Since(begin))
 }
 
-// single is the number of orders that are sent one after the other.
-const single = 10
+// ordersOneByOne is the number of orders that are sent one after the other.
+const ordersOneByOne = 10
 
 // oneByOne sends orders while nothing else is under way, and shows how long each took until the
 // other process had sent it, and until its outcome was back.
-func (s *shop) oneByOne(ctx context.Context, out io.Writer, node *sawtoothtest.Node, url string) ([]call, error) {
-	orders := make([]call, single)
+func (s *shop) oneByOne(ctx context.Context, out io.Writer, node *sawtoothtest.Node, url string) ([]demoOrder, error) {
+	orders := make([]demoOrder, ordersOneByOne)
 	var posted, told []time.Duration
 	for i := range orders {
 		o := order{ID: newKey(), Customer: fmt.Sprintf("customer-%d", i%7), Item: "pear", Quantity: 1}
-		orders[i] = call{order: o, want: http.StatusCreated, times: 1}
+		orders[i] = demoOrder{order: o, wantStatus: http.StatusCreated, requestCount: 1}
 		b, err := s.sign(o)
 		if err != nil {
 			return nil, err
@@ -122,14 +122,14 @@ func (s *shop) oneByOne(ctx context.Context, out io.Writer, node *sawtoothtest.N
 			}
 		}
 	}
-	fmt.Fprintf(out, "\n%d orders one by one, each from its request to this process:\n", single)
-	fmt.Fprintf(out, "  %s  until the other process sent its batch to the ledger\n", usual(posted))
-	fmt.Fprintf(out, "  %s  until Await told of its commit (a block each 100 ms)\n", usual(told))
+	fmt.Fprintf(out, "\n%d orders one by one, each from its request to this process:\n", ordersOneByOne)
+	fmt.Fprintf(out, "  %s  until the other process sent its batch to the ledger\n", medianAndMax(posted))
+	fmt.Fprintf(out, "  %s  until Await told of its commit (a block each 100 ms)\n", medianAndMax(told))
 	return orders, nil
 }
 
-// usual returns the median and the maximum of durations, in words.
-func usual(d []time.Duration) string {
+// medianAndMax returns the median and the maximum of durations, in words.
+func medianAndMax(d []time.Duration) string {
 	if len(d) == 0 {
 		return "never"
 	}
@@ -137,36 +137,36 @@ func usual(d []time.Duration) string {
 	return fmt.Sprintf("%5d ms in the middle, %d ms at most", d[len(d)/2].Milliseconds(), d[len(d)-1].Milliseconds())
 }
 
-func (c call) placed() bool { return c.want == http.StatusCreated }
+func (c demoOrder) isPlaced() bool { return c.wantStatus == http.StatusCreated }
 
-// send sends the requests of a call and checks the answers.
-func (c call) send(ctx context.Context, url string) error {
-	got, want := make([]int, c.times), make([]int, c.times)
+// send sends the requests of an order, all at once, and checks the answers.
+func (c demoOrder) send(ctx context.Context, url string) error {
+	got, want := make([]int, c.requestCount), make([]int, c.requestCount)
 	requests, posting := errgroup.WithContext(ctx)
 	for i := range got {
 		want[i] = http.StatusOK
-		requests.Go(func() (err error) { got[i], err = post(posting, url, c.order); return err })
+		requests.Go(func() (err error) { got[i], err = postOrder(posting, url, c.order); return err })
 	}
 	if err := requests.Wait(); err != nil {
 		return err
 	}
-	want[c.times-1] = c.want // the status of the request that took effect first
+	want[c.requestCount-1] = c.wantStatus // the status of the request that took effect first
 	if slices.Sort(got); !slices.Equal(got, want) {
 		return fmt.Errorf("order %s was answered %v, want %v", c.ID, got, want)
 	}
-	if !c.misuse {
+	if !c.reusesKey {
 		return nil
 	}
 	other := c.order
 	other.Quantity++
-	status, err := post(ctx, url, other)
+	status, err := postOrder(ctx, url, other)
 	if err == nil && status != http.StatusConflict {
 		err = fmt.Errorf("another order with the key %s was answered %d, want %d", c.ID, status, http.StatusConflict)
 	}
 	return err
 }
 
-func post(ctx context.Context, url string, o order) (status int, err error) {
+func postOrder(ctx context.Context, url string, o order) (status int, err error) {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return 0, err
@@ -176,11 +176,11 @@ func post(ctx context.Context, url string, o order) (status int, err error) {
 		return 0, err
 	}
 	req.Header.Set("Idempotency-Key", o.ID)
-	status, _, err = do(req)
+	status, _, err = doRequest(req)
 	return status, err
 }
 
-func do(req *http.Request) (status int, body string, err error) {
+func doRequest(req *http.Request) (status int, body string, err error) {
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -191,8 +191,8 @@ func do(req *http.Request) (status int, body string, err error) {
 }
 
 // compare reads the application's table, the store and the node's journal.
-func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.Node, orders []call, took time.Duration) error {
-	rows, err := s.rows(ctx)
+func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.Node, orders []demoOrder, took time.Duration) error {
+	rows, err := s.storedBatchIDs(ctx)
 	if err != nil {
 		return err
 	}
@@ -214,15 +214,15 @@ func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.No
 		if err != nil && !errors.Is(err, batch.ErrNotFound) {
 			return err
 		}
-		stored, n := err == nil, count(chain, b.ID)
+		stored, n := err == nil, countID(chain, b.ID)
 		switch {
-		case !c.placed():
+		case !c.isPlaced():
 			if stored || slices.Contains(rows, b.ID) || slices.Contains(sent, b.ID) {
 				traces++
 				wrong = append(wrong, fmt.Errorf("order %s was rolled back and left a trace", c.ID))
 			}
-		case !stored || rec.State != batch.Committed || rec.DataChangeID != c.ID || n != 1 || count(rows, b.ID) != 1:
-			wrong = append(wrong, fmt.Errorf("order %s: %d rows, stored as %q (%v), committed %d times", c.ID, count(rows, b.ID), rec.State, stored, n))
+		case !stored || rec.State != batch.Committed || rec.DataChangeID != c.ID || n != 1 || countID(rows, b.ID) != 1:
+			wrong = append(wrong, fmt.Errorf("order %s: %d rows, stored as %q (%v), committed %d times", c.ID, countID(rows, b.ID), rec.State, stored, n))
 		default:
 			committed++
 		}
@@ -240,8 +240,8 @@ func (s *shop) compare(ctx context.Context, out io.Writer, node *sawtoothtest.No
 	return nil
 }
 
-// rows returns the batches of the application's orders.
-func (s *shop) rows(ctx context.Context) (ids []batch.ID, err error) {
+// storedBatchIDs returns the batches of the application's orders.
+func (s *shop) storedBatchIDs(ctx context.Context) (ids []batch.ID, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT batch FROM orders`)
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (s *shop) rows(ctx context.Context) (ids []batch.ID, err error) {
 	return ids, rows.Err()
 }
 
-func count(ids []batch.ID, id batch.ID) (n int) {
+func countID(ids []batch.ID, id batch.ID) (n int) {
 	for _, x := range ids {
 		if x == id {
 			n++

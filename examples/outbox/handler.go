@@ -21,7 +21,7 @@ type shop struct {
 	db     *sql.DB
 	store  *postgres.Store
 	runner *dltbatch.Runner
-	key    sawtooth.Signer // of the web process
+	key    sawtooth.Signer // only of the web process
 }
 
 type order struct {
@@ -36,9 +36,9 @@ var (
 	errOtherOrder = errors.New("this Idempotency-Key belongs to another order")
 )
 
-// place is the point of this program: the order, the stock and the batch change in one
+// placeOrder is the point of this program: the order, the stock and the batch change in one
 // transaction, or not at all. It reports whether the order is new.
-func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool, err error) {
+func (s *shop) placeOrder(ctx context.Context, o order, b batch.Batch) (created bool, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return false, err
@@ -47,7 +47,7 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 
 	r, err := tx.ExecContext(ctx, `INSERT INTO orders (id, customer, item, quantity, batch) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (id) DO NOTHING`, o.ID, o.Customer, o.Item, o.Quantity, string(b.ID))
-	if n, err := affected(r, err); err != nil {
+	if n, err := rowsAffected(r, err); err != nil {
 		return false, err
 	} else if n == 0 { // the order was placed before, with its batch
 		return false, sameOrder(ctx, tx, o, b)
@@ -58,7 +58,7 @@ func (s *shop) place(ctx context.Context, o order, b batch.Batch) (created bool,
 		return false, err
 	}
 	r, err = tx.ExecContext(ctx, `UPDATE stock SET remaining = remaining - $1 WHERE item = $2 AND remaining >= $1`, o.Quantity, o.Item)
-	if n, err := affected(r, err); err != nil {
+	if n, err := rowsAffected(r, err); err != nil {
 		return false, err
 	} else if n == 0 {
 		return false, errOutOfStock // the rollback removes the order and its batch
@@ -81,7 +81,7 @@ func sameOrder(ctx context.Context, tx *sql.Tx, o order, b batch.Batch) error {
 	return err
 }
 
-func affected(r sql.Result, err error) (int64, error) {
+func rowsAffected(r sql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +122,7 @@ func (s *shop) postOrder(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	created, err := s.place(r.Context(), o, b)
+	created, err := s.placeOrder(r.Context(), o, b)
 	switch {
 	case errors.Is(err, errOutOfStock), errors.Is(err, errOtherOrder):
 		http.Error(w, err.Error(), http.StatusConflict)
@@ -157,8 +157,8 @@ func (s *shop) getOrder(w http.ResponseWriter, r *http.Request) {
 	}{o, rec.State.String()})
 }
 
-// tables creates the application's own tables.
-const tables = `CREATE TABLE IF NOT EXISTS orders (
+// createTables creates the application's own tables.
+const createTables = `CREATE TABLE IF NOT EXISTS orders (
 	id text PRIMARY KEY, customer text NOT NULL, item text NOT NULL, quantity bigint NOT NULL, batch text NOT NULL);
 CREATE TABLE IF NOT EXISTS stock (item text PRIMARY KEY, remaining bigint NOT NULL);
 INSERT INTO stock VALUES ('apple', 1000000), ('pear', 1000000), ('quince', 3) ON CONFLICT DO NOTHING`

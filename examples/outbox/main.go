@@ -43,14 +43,14 @@ import (
 )
 
 type config struct {
-	dsn, listen, url, key string
-	orders                int
-	install               bool // install PostgreSQL if it is missing
-	kept                  bool // keep the tables: set with -dsn and -listen
+	dsn, listen, url, keyFile string
+	orders                    int
+	mayInstall                bool // install PostgreSQL if it is missing
+	keepsTables               bool // keep the tables: set with -dsn and -listen
 }
 
-// about is the text of -h before the flags.
-const about = `Outbox shows an HTTP handler that changes its own table and adds a batch in one transaction.
+// usageText is the text of -h before the flags.
+const usageText = `Outbox shows an HTTP handler that changes its own table and adds a batch in one transaction.
 Another process, which it starts, delivers. The program sends orders to its own server, counts the
 outcomes, and shows how soon the other process sent what this one had added.
 
@@ -69,10 +69,10 @@ func main() {
 	flag.StringVar(&c.dsn, "dsn", "", "a PostgreSQL of your own, instead of a throwaway one")
 	flag.StringVar(&c.listen, "listen", "", "serve at this address until Ctrl-C, instead of the demonstration")
 	flag.StringVar(&c.url, "url", "", "with -listen: a Sawtooth node, instead of the simulated one")
-	flag.StringVar(&c.key, "key", "", "a file with the key to sign with, as sawtooth keygen writes it (default: a new one)")
+	flag.StringVar(&c.keyFile, "key", "", "a file with the key to sign with, as sawtooth keygen writes it (default: a new one)")
 	flag.IntVar(&c.orders, "orders", 200, "orders that the demonstration sends")
-	flag.BoolVar(&c.install, "install", false, "bring PostgreSQL into your cache, from npm, if it is missing")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.BoolVar(&c.mayInstall, "install", false, "bring PostgreSQL into your cache, from npm, if it is missing")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
@@ -93,8 +93,8 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 	case c.orders < 10 && c.listen == "":
 		return errors.New("-orders wants at least 10")
 	case c.listen != "":
-		c.kept = c.dsn != ""
-		return start(ctx, c, out, func(ctx context.Context, _ *shop, _ *sawtoothtest.Node, _ string) error {
+		c.keepsTables = c.dsn != ""
+		return startAll(ctx, c, out, func(ctx context.Context, _ *shop, _ *sawtoothtest.Node, _ string) error {
 			<-ctx.Done()
 			return nil
 		})
@@ -102,14 +102,14 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 		return errors.New("-url wants -listen: the demonstration reads the journal of a simulated node")
 	}
 	c.listen = "127.0.0.1:0"
-	return start(ctx, c, out, func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error {
+	return startAll(ctx, c, out, func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error {
 		return demonstrate(ctx, out, s, node, url, c.orders)
 	})
 }
 
-// start starts all parts, and ends them when do returns. node is nil if a real node is used.
-func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error) (err error) {
-	dsn, schema, done, err := database(ctx, c)
+// startAll starts all parts, and ends them when do returns. node is nil if a real node is used.
+func startAll(ctx context.Context, c config, out io.Writer, do func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error) (err error) {
+	dsn, schema, done, err := prepareSchema(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -131,10 +131,10 @@ func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Con
 	if err := s.store.Migrate(ctx); err != nil {
 		return err
 	}
-	if _, err := s.db.ExecContext(ctx, tables); err != nil {
+	if _, err := s.db.ExecContext(ctx, createTables); err != nil {
 		return err
 	}
-	if s.key, err = signer(c.key); err != nil {
+	if s.key, err = newSigner(c.keyFile); err != nil {
 		return err
 	}
 
@@ -145,7 +145,7 @@ func start(ctx context.Context, c config, out io.Writer, do func(ctx context.Con
 	url := "http://" + listener.Addr().String()
 	fmt.Fprintf(out, "process %d serves POST %s/orders and adds\n", os.Getpid(), url)
 	ready := make(chan struct{})
-	worker := &demo.Process{Job: j, Heard: func(line string) {
+	worker := &demo.Process{Job: j, HandleLine: func(line string) {
 		fmt.Fprintln(out, line)
 		close(ready) // the worker prints one line
 	}}
@@ -196,16 +196,16 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// database returns the data source name and the schema of the tables. The application's tables and
-// the library's are in one database, because a transaction cannot span two.
-func database(ctx context.Context, c config) (dsn, schema string, done func() error, err error) {
-	if c.kept {
-		dsn, err = throwaway.Within(c.dsn, keptSchema)
+// prepareSchema returns the data source name and the schema of the tables. The application's
+// tables and the library's are in one database, because a transaction cannot span two.
+func prepareSchema(ctx context.Context, c config) (dsn, schema string, done func() error, err error) {
+	if c.keepsTables {
+		dsn, err = throwaway.WithSearchPath(c.dsn, keptSchema)
 		return dsn, keptSchema, func() error { return nil }, err
 	}
 	stop := func() {}
 	if c.dsn == "" {
-		if c.dsn, stop, err = throwaway.Postgres(c.install); err != nil {
+		if c.dsn, stop, err = throwaway.Postgres(c.mayInstall); err != nil {
 			return "", "", nil, err
 		}
 	}
@@ -226,7 +226,7 @@ func database(ctx context.Context, c config) (dsn, schema string, done func() er
 // keptSchema is the schema for tables that are kept.
 const keptSchema = "outbox"
 
-func signer(path string) (sawtooth.Signer, error) {
+func newSigner(path string) (sawtooth.Signer, error) {
 	if path == "" {
 		return sawtooth.GeneratePrivateKey()
 	}

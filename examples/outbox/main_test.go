@@ -50,7 +50,7 @@ func requireProof(t *testing.T, out string) {
 // The program ends with its proof and leaves nothing behind.
 func TestProgram(t *testing.T) {
 	tier.Server(t)
-	p := demotest.Built(t, "-orders", "20", "-install")
+	p := demotest.NewBuilt(t, "-orders", "20", "-install")
 	require.NoError(t, p.Run(), &p.Out)
 	requireProof(t, p.Out.String())
 	p.RequireClean(t)
@@ -72,19 +72,19 @@ func TestDSN(t *testing.T) {
 func TestProofFails(t *testing.T) {
 	tier.Server(t)
 	for name, c := range map[string]struct {
-		tamper func(ctx context.Context, s *shop, orders []call) error
+		tamper func(ctx context.Context, s *shop, orders []demoOrder) error
 		wrong  string
 	}{
-		"as it is": {func(context.Context, *shop, []call) error { return nil }, ""},
-		"a row without a batch": {func(ctx context.Context, s *shop, orders []call) error {
+		"as it is": {func(context.Context, *shop, []demoOrder) error { return nil }, ""},
+		"a row without a batch": {func(ctx context.Context, s *shop, orders []demoOrder) error {
 			_, err := s.db.ExecContext(ctx, `INSERT INTO orders VALUES ('x', 'x', 'apple', 1, 'x')`)
 			return err
 		}, "3 rows and 2 batches"},
-		"a batch without a row": {func(ctx context.Context, s *shop, orders []call) error {
+		"a batch without a row": {func(ctx context.Context, s *shop, orders []demoOrder) error {
 			_, err := s.db.ExecContext(ctx, `DELETE FROM orders WHERE id = $1`, orders[0].ID)
 			return err
 		}, "0 rows, stored as"},
-		"a trace of what was rolled back": {func(ctx context.Context, s *shop, orders []call) error {
+		"a trace of what was rolled back": {func(ctx context.Context, s *shop, orders []demoOrder) error {
 			b, err := s.sign(orders[2].order)
 			if err != nil {
 				return err
@@ -94,8 +94,8 @@ func TestProofFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			do := func(ctx context.Context, s *shop, node *sawtoothtest.Node, url string) error {
-				orders := calls(10)
-				orders = []call{orders[0], orders[9], orders[3]}
+				orders := demoOrders(10)
+				orders = []demoOrder{orders[0], orders[9], orders[3]}
 				for _, o := range orders {
 					if err := o.send(ctx, url); err != nil {
 						return err
@@ -109,7 +109,7 @@ func TestProofFails(t *testing.T) {
 				}
 				return s.compare(ctx, t.Output(), node, orders, time.Second)
 			}
-			err := start(t.Context(), config{dsn: pgtest.Start(t), listen: "127.0.0.1:0"}, t.Output(), do)
+			err := startAll(t.Context(), config{dsn: pgtest.Start(t), listen: "127.0.0.1:0"}, t.Output(), do)
 			if c.wrong == "" {
 				require.NoError(t, err)
 				return
@@ -121,19 +121,19 @@ func TestProofFails(t *testing.T) {
 }
 
 var (
-	at     = regexp.MustCompile(`serves POST (http://\S+)/orders`)
-	probes = regexp.MustCompile(`GET (http://\S+)/readyz`)
+	servePattern = regexp.MustCompile(`serves POST (http://\S+)/orders`)
+	probePattern = regexp.MustCompile(`GET (http://\S+)/readyz`)
 )
 
-// serving runs the program as with -listen, until the test calls stop.
-func serving(t *testing.T, c config) (url, worker string, stop func()) {
+// startServing runs the program as with -listen, until the test calls stop.
+func startServing(t *testing.T, c config) (url, worker string, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out demotest.Output
 	ended := make(chan error, 1)
 	c.listen = "127.0.0.1:0"
 	go func() { ended <- run(ctx, c, &out) }()
-	require.Eventually(t, func() bool { return probes.MatchString(out.String()) }, time.Minute, 10*time.Millisecond)
-	return at.FindStringSubmatch(out.String())[1], probes.FindStringSubmatch(out.String())[1], func() {
+	require.Eventually(t, func() bool { return probePattern.MatchString(out.String()) }, time.Minute, 10*time.Millisecond)
+	return servePattern.FindStringSubmatch(out.String())[1], probePattern.FindStringSubmatch(out.String())[1], func() {
 		cancel()
 		require.NoError(t, <-ended)
 	}
@@ -150,30 +150,30 @@ func TestListen(t *testing.T) {
 	})
 	key := filepath.Join(t.TempDir(), "key.priv")
 	require.NoError(t, os.WriteFile(key, []byte(strings.Repeat("1f", 32)+"\n"), 0o600))
-	c := config{dsn: dsn, key: key}
+	c := config{dsn: dsn, keyFile: key}
 	o := order{ID: "my-1", Customer: "ann", Item: "apple", Quantity: 2}
 	send := func(url string, o order) int {
-		status, err := post(t.Context(), url, o)
+		status, err := postOrder(t.Context(), url, o)
 		require.NoError(t, err)
 		return status
 	}
 	get := func(url string) string {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/orders/my-1", http.NoBody)
 		require.NoError(t, err)
-		_, body, err := do(req)
+		_, body, err := doRequest(req)
 		require.NoError(t, err)
 		return body
 	}
 
-	url, worker, stop := serving(t, c)
+	url, worker, stop := startServing(t, c)
 	require.Equal(t, http.StatusNotFound, func() int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/orders/nobody", http.NoBody)
 		require.NoError(t, err)
-		status, _, err := do(req)
+		status, _, err := doRequest(req)
 		require.NoError(t, err)
 		return status
 	}())
-	probed(t, worker)
+	checkProbes(t, worker)
 	require.Equal(t, http.StatusBadRequest, send(url, order{Customer: "ann", Item: "apple", Quantity: 2}), "no key")
 	require.Equal(t, http.StatusBadRequest, send(url, order{ID: "my-2", Customer: "ann", Item: "apple"}), "no quantity")
 	require.Equal(t, http.StatusConflict, send(url, order{ID: "my-3", Customer: "ann", Item: "quince", Quantity: 4}))
@@ -182,7 +182,7 @@ func TestListen(t *testing.T) {
 		20*time.Second, 20*time.Millisecond)
 	stop()
 
-	url, _, stop = serving(t, c)
+	url, _, stop = startServing(t, c)
 	defer stop()
 	require.Equal(t, http.StatusOK, send(url, o), "the same order, and the same batch")
 	other := o
@@ -192,8 +192,8 @@ func TestListen(t *testing.T) {
 	require.JSONEq(t, `{"id":"my-1","customer":"ann","item":"apple","quantity":2,"state":"committed"}`, get(url))
 }
 
-// probed sends the requests that the configuration for Kubernetes has.
-func probed(t *testing.T, worker string) {
+// checkProbes sends the requests that the configuration for Kubernetes has.
+func checkProbes(t *testing.T, worker string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func probed(t *testing.T, worker string) {
 		require.Eventually(t, func() bool {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, worker+p[1], http.NoBody)
 			require.NoError(t, err)
-			status, body, err := do(req)
+			status, body, err := doRequest(req)
 			require.NoError(t, err)
 			return status == http.StatusOK && strings.HasPrefix(body, `{"ok":true,"health":{"running":true,`)
 		}, time.Minute, 10*time.Millisecond, p[1])
@@ -214,5 +214,5 @@ func TestWrongFlags(t *testing.T) {
 	tier.Server(t)
 	require.Error(t, run(t.Context(), config{orders: 3}, t.Output()))
 	require.Error(t, run(t.Context(), config{orders: 30, url: "http://127.0.0.1:1"}, t.Output()))
-	require.Error(t, run(t.Context(), config{orders: 30, key: "missing", dsn: pgtest.Start(t)}, t.Output()))
+	require.Error(t, run(t.Context(), config{orders: 30, keyFile: "missing", dsn: pgtest.Start(t)}, t.Output()))
 }

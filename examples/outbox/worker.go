@@ -24,7 +24,7 @@ import (
 type job struct {
 	DSN    string        `json:"dsn"`
 	Schema string        `json:"schema"`
-	URL    string        `json:"url"` // of the node
+	URL    string        `json:"url"` // address of the node
 	Grace  time.Duration `json:"grace"`
 }
 
@@ -50,7 +50,7 @@ func (j job) open() (s *shop, done func(), err error) {
 		done()
 		return nil, nil, err
 	}
-	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Observer: batch.ObserverFunc(report)})
+	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Observer: batch.ObserverFunc(printTrouble)})
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -58,8 +58,8 @@ func (j job) open() (s *shop, done func(), err error) {
 	return &shop{db: db, store: st, runner: runner}, done, nil
 }
 
-// report prints the events that a person should read to the standard error.
-func report(_ context.Context, e batch.Event) {
+// printTrouble prints the events that a person should read to the standard error.
+func printTrouble(_ context.Context, e batch.Event) {
 	if e.Kind == batch.EventDecision || e.Kind == batch.EventTrouble || e.Kind == batch.EventLaneHeld {
 		fmt.Fprintf(os.Stderr, "%s %.20s: %v\n", e.Kind, e.Key, e.Err)
 	}

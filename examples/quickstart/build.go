@@ -23,7 +23,7 @@ func build(c config) ([]batch.Batch, error) {
 	batches := make([]batch.Batch, c.batches)
 	for i := range batches {
 		lane := i % c.services
-		payload, address := step(names[lane], i < c.services)
+		payload, address := counterStep(names[lane], i < c.services)
 		batches[i], err = sawtooth.Build(key, batch.ServiceID(fmt.Sprintf("service-%02d", lane)), sawtooth.Transaction{
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: rand.Text(),
 			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
@@ -35,7 +35,7 @@ func build(c config) ([]batch.Batch, error) {
 	return batches, nil
 }
 
-func step(name string, first bool) (payload []byte, address string) {
+func counterStep(name string, first bool) (payload []byte, address string) {
 	if first {
 		return sawtoothtest.Set(name, 1)
 	}

@@ -31,11 +31,11 @@ import (
 type config struct {
 	url, db, store    string
 	batches, services int
-	console           bool
+	keepsConsole      bool
 }
 
-// about is the text of -h before the flags.
-const about = `Quickstart sends a thousand signed batches of twenty services from a SQLite file to a simulated
+// usageText is the text of -h before the flags.
+const usageText = `Quickstart sends a thousand signed batches of twenty services from a SQLite file to a simulated
 Sawtooth node, in order, while the node is restarted. The node's journal proves the result.
 
 usage: go run ./examples/quickstart [flags]
@@ -47,9 +47,9 @@ func main() {
 	flag.StringVar(&c.db, "db", "", "the SQLite file, kept (default: one in a temporary folder)")
 	flag.StringVar(&c.store, "store", "sqlite", "sqlite or memory")
 	flag.IntVar(&c.batches, "n", 1000, "batches")
-	flag.BoolVar(&c.console, "console", false, "keep a console open on loopback at the end, until Ctrl-C")
+	flag.BoolVar(&c.keepsConsole, "console", false, "keep a console open on loopback at the end, until Ctrl-C")
 	flag.IntVar(&c.services, "services", 20, "services, each a lane of its own")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("quickstart", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
@@ -69,8 +69,8 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	progress := newProgress(out, live)
 	runnerOptions := dltbatch.Options{Observer: progress}
 	if url == "" {
-		// The simulated node commits every 100 ms, so two seconds without a trace mean that a
-		// batch is lost. Keep the defaults, 60 s and more, for real nodes.
+		// The simulated node commits every 100 ms, so a batch that no one has seen for two seconds
+		// is lost. Keep the defaults, 60 s and more, for real nodes.
 		node, err = sawtoothtest.Listen(&sawtoothtest.Options{BlockInterval: 100 * time.Millisecond})
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 		return err
 	}
 	fmt.Fprintf(out, "%d signed batches of %d services are stored\n\n", len(batches), c.services)
-	progress.expect(len(batches))
+	progress.setBatchCount(len(batches))
 
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,29 +127,29 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 				return err
 			}
 			progress.end()
-			progress.table()
-			if err := prove(out, node, batches); err != nil || !c.console {
+			progress.printTable()
+			if err := prove(out, node, batches); err != nil || !c.keepsConsole {
 				return err
 			}
 			again, err := dltbatch.New(st, ledger, &dltbatch.Options{FirstPoll: runnerOptions.FirstPoll})
 			if err != nil {
 				return err
 			}
-			return show(ctx, c, out, st, again)
+			return serveConsole(ctx, c, out, st, again)
 		case <-tick.C:
 			progress.refresh()
-			if !restarted && progress.finals() > len(batches)/2 {
+			if !restarted && progress.finalCount() > len(batches)/2 {
 				restarted = true
 				node.Restart()
-				progress.say("the node was restarted: it forgot everything that was not in a block")
+				progress.printLine("the node was restarted: it forgot everything that was not in a block")
 			}
 		}
 	}
 }
 
-// show keeps the Runner running, and serves the console of its store on a free port, until ctx is
-// done. It pauses a lane, so that there is something to mend, unless the file is kept.
-func show(ctx context.Context, c config, out io.Writer, st store.Store, runner *dltbatch.Runner) error {
+// serveConsole keeps the Runner running, and serves the console of its store on a free port, until
+// ctx is done. It pauses a lane, so that there is something to mend, unless the file is kept.
+func serveConsole(ctx context.Context, c config, out io.Writer, st store.Store, runner *dltbatch.Runner) error {
 	const actor, lane = "quickstart", "service-00"
 	if c.db == "" {
 		if _, err := runner.Pause(ctx, batch.Only(lane), batch.By{Actor: actor, Reason: "something to mend"}); err != nil {

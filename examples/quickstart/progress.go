@@ -15,25 +15,25 @@ import (
 
 // progress observes the Runner and shows its progress.
 type progress struct {
-	screen demo.Line
+	screen demo.StatusLine
 
-	mu      sync.Mutex
-	start   time.Time
-	want    int
-	claimed map[batch.ID]time.Time
-	took    []time.Duration // times from the first claim to the outcome
-	states  map[batch.State]int
-	resent  int
+	mu            sync.Mutex
+	start         time.Time
+	batchCount    int
+	claimedAt     map[batch.ID]time.Time
+	durations     []time.Duration // times from the first claim to the outcome
+	finalsByState map[batch.State]int
+	resentCount   int
 }
 
 func newProgress(out io.Writer, live bool) *progress {
-	return &progress{screen: demo.Line{Out: out, Live: live, Every: time.Second}, start: time.Now(), claimed: map[batch.ID]time.Time{}, states: map[batch.State]int{}}
+	return &progress{screen: demo.StatusLine{Out: out, IsTerminal: live, Interval: time.Second}, start: time.Now(), claimedAt: map[batch.ID]time.Time{}, finalsByState: map[batch.State]int{}}
 }
 
-func (p *progress) expect(n int) {
+func (p *progress) setBatchCount(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.want, p.start = n, time.Now()
+	p.batchCount, p.start = n, time.Now()
 }
 
 // Observe implements batch.Observer.
@@ -42,60 +42,60 @@ func (p *progress) Observe(_ context.Context, e batch.Event) {
 	defer p.mu.Unlock()
 	switch e.Kind {
 	case batch.EventClaimed:
-		if _, again := p.claimed[e.Key.ID]; !again {
-			p.claimed[e.Key.ID] = e.At
+		if _, again := p.claimedAt[e.Key.ID]; !again {
+			p.claimedAt[e.Key.ID] = e.At
 		} else {
-			p.resent++
+			p.resentCount++
 		}
 	case batch.EventFinal:
-		p.states[e.State]++
-		p.took = append(p.took, e.At.Sub(p.claimed[e.Key.ID]))
+		p.finalsByState[e.State]++
+		p.durations = append(p.durations, e.At.Sub(p.claimedAt[e.Key.ID]))
 	}
 }
 
-func (p *progress) finals() int {
+func (p *progress) finalCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.took)
+	return len(p.durations)
 }
 
 // refresh shows the present state, and end leaves the last state on the screen.
-func (p *progress) refresh() { p.screen.Refresh(p.line()) }
-func (p *progress) end()     { p.screen.End(p.line()) }
+func (p *progress) refresh() { p.screen.Refresh(p.statusLine()) }
+func (p *progress) end()     { p.screen.End(p.statusLine()) }
 
-func (p *progress) say(what string) {
+func (p *progress) printLine(what string) {
 	p.screen.Say(time.Since(p.start), "%s", what)
 }
 
-func (p *progress) line() string {
+func (p *progress) statusLine() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	const width = 40
-	full := width * len(p.took) / max(1, p.want)
+	full := width * len(p.durations) / max(1, p.batchCount)
 	return fmt.Sprintf("[%s%s] %4d of %d final, %3d under way  %4.1f s",
 		strings.Repeat("#", full), strings.Repeat(".", max(0, width-full)),
-		len(p.took), p.want, len(p.claimed)-len(p.took), time.Since(p.start).Seconds())
+		len(p.durations), p.batchCount, len(p.claimedAt)-len(p.durations), time.Since(p.start).Seconds())
 }
 
-func (p *progress) table() {
+func (p *progress) printTable() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	elapsed := time.Since(p.start)
-	slices.Sort(p.took)
+	slices.Sort(p.durations)
 	at := func(q float64) time.Duration {
-		if len(p.took) == 0 {
+		if len(p.durations) == 0 {
 			return 0
 		}
-		return p.took[int(q*float64(len(p.took)-1))].Round(time.Millisecond)
+		return p.durations[int(q*float64(len(p.durations)-1))].Round(time.Millisecond)
 	}
 	w := p.screen.Out
 	fmt.Fprintln(w)
 	for _, s := range batch.States() {
-		if n := p.states[s]; n > 0 {
+		if n := p.finalsByState[s]; n > 0 {
 			fmt.Fprintf(w, "  %-12s %6d\n", s, n)
 		}
 	}
-	fmt.Fprintf(w, "  %-12s %6d\n", "sent again", p.resent)
-	fmt.Fprintf(w, "  %-12s %6.0f batches/s\n", "throughput", float64(len(p.took))/elapsed.Seconds())
+	fmt.Fprintf(w, "  %-12s %6d\n", "sent again", p.resentCount)
+	fmt.Fprintf(w, "  %-12s %6.0f batches/s\n", "throughput", float64(len(p.durations))/elapsed.Seconds())
 	fmt.Fprintf(w, "  %-12s %6s p50, %s p99 (from the first attempt to the outcome)\n", "latency", at(.5), at(.99))
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-const table = `CREATE TABLE IF NOT EXISTS payments (id text PRIMARY KEY, recipient text NOT NULL, cents bigint NOT NULL, batch text NOT NULL)`
+const createTable = `CREATE TABLE IF NOT EXISTS payments (id text PRIMARY KEY, recipient text NOT NULL, cents bigint NOT NULL, batch text NOT NULL)`
 
-// inPostgres keeps the books in the same database as the batches.
-type inPostgres struct {
+// postgresBooks keeps the books in the same database as the batches.
+type postgresBooks struct {
 	pool  *pgxpool.Pool
 	store *native.Store
 }
 
 // Enter implements books.
-func (b inPostgres) Enter(ctx context.Context, p payment, id batch.ID, add func(store.Tx) error) error {
+func (b postgresBooks) Enter(ctx context.Context, p payment, id batch.ID, add func(store.Tx) error) error {
 	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		const insert = `INSERT INTO payments VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
 		if _, err := tx.Exec(ctx, insert, p.ID, p.To, p.Cents, string(id)); err != nil {
@@ -32,14 +32,14 @@ func (b inPostgres) Enter(ctx context.Context, p payment, id batch.ID, add func(
 			return err
 		}
 		if there != string(id) {
-			return errTaken
+			return errIDTaken
 		}
 		return add(b.store.Tx(tx)) // adding the same batch again changes nothing
 	})
 }
 
 // Batch implements books.
-func (b inPostgres) Batch(ctx context.Context, payment string) (id batch.ID, err error) {
+func (b postgresBooks) Batch(ctx context.Context, payment string) (id batch.ID, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT batch FROM payments WHERE id = $1`, payment).Scan((*string)(&id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", errMissing

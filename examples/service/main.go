@@ -31,7 +31,7 @@ import (
 	"github.com/dltbatch/dltbatch/examples/internal/throwaway"
 )
 
-const about = `Service is a whole small service: payments over HTTP, a row and a batch in one transaction of
+const usageText = `Service is a whole small service: payments over HTTP, a row and a batch in one transaction of
 PostgreSQL, metrics, probes, a console behind a password. Without -listen it makes twenty payments
 and proves that each took effect once. It uses DATABASE_URL, or the PostgreSQL that is installed,
 or brings one with -install.
@@ -43,7 +43,7 @@ func main() {
 	listen := flag.String("listen", "", "serve here until SIGTERM")
 	node := flag.String("node", "", "a Sawtooth node's REST API; default: a simulated one")
 	install := flag.Bool("install", false, "bring PostgreSQL into the user's cache where none is found")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("service", func(ctx context.Context, out io.Writer, _ bool) error {
 		c := config{listen: *listen, node: *node, database: os.Getenv("DATABASE_URL"), password: os.Getenv("SERVICE_PASSWORD")}
@@ -51,7 +51,7 @@ func main() {
 	})
 }
 
-// run fills in the missing parts of the configuration, and starts the service.
+// run completes the configuration, and starts the service.
 func run(ctx context.Context, out io.Writer, c config, install bool) error {
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var simulated *sawtoothtest.Node

@@ -28,8 +28,8 @@ func TestRun(t *testing.T) {
 
 func TestConsoleWantsThePassword(t *testing.T) {
 	var names []string
-	h := login("secret", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		name, err := person(r)
+	h := requirePassword("secret", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		name, err := actorOf(r)
 		assert.NoError(t, err)
 		names = append(names, name)
 	}))

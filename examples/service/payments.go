@@ -23,7 +23,7 @@ type payment struct {
 	Cents int64  `json:"cents"`
 }
 
-// books is the service's own table.
+// books is the table of the service itself.
 type books interface {
 	// Enter writes a payment and the id of its batch, unless they are stored already, and calls
 	// add before the commit.
@@ -33,7 +33,7 @@ type books interface {
 }
 
 var (
-	errTaken   = errors.New("another payment has this id")
+	errIDTaken = errors.New("another payment has this id")
 	errMissing = errors.New("no such payment")
 )
 
@@ -44,9 +44,9 @@ type payments struct {
 	key    sawtooth.Signer
 }
 
-// lane is the one lane of all payments, so that they reach the ledger in the order of their
-// commits.
-const lane batch.ServiceID = "payments"
+// paymentsLane is the one lane of all payments, so that they reach the ledger in the order of
+// their commits.
+const paymentsLane batch.ServiceID = "payments"
 
 func (s *payments) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -67,14 +67,14 @@ func (s *payments) post(w http.ResponseWriter, r *http.Request) {
 		err = s.books.Enter(r.Context(), p, b.ID, func(tx store.Tx) error { return s.runner.AddTx(r.Context(), tx, b) })
 	}
 	switch {
-	case errors.Is(err, errTaken):
+	case errors.Is(err, errIDTaken):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case errors.Is(err, batch.ErrInvalidInput):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case err != nil: // the payment may be stored; the client sends it again
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	default:
-		s.runner.Wake(lane)
+		s.runner.Wake(paymentsLane)
 		w.WriteHeader(http.StatusAccepted) // from now on delivery is certain
 	}
 }
@@ -84,7 +84,7 @@ func (s *payments) post(w http.ResponseWriter, r *http.Request) {
 func (s *payments) sign(p payment) (batch.Batch, error) {
 	sum := sha256.Sum256([]byte(p.To + "/" + p.ID))
 	payload, address := sawtoothtest.Set(hex.EncodeToString(sum[:10]), p.Cents) // an intkey payload; yours would have the whole payment
-	b, err := sawtooth.Build(s.key, lane, sawtooth.Transaction{
+	b, err := sawtooth.Build(s.key, paymentsLane, sawtooth.Transaction{
 		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: p.ID,
 		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 	})
@@ -96,7 +96,7 @@ func (s *payments) get(w http.ResponseWriter, r *http.Request) {
 	id, err := s.books.Batch(r.Context(), r.PathValue("id"))
 	var rec batch.Record
 	if err == nil {
-		rec, err = s.runner.Get(r.Context(), batch.Key{Service: lane, ID: id})
+		rec, err = s.runner.Get(r.Context(), batch.Key{Service: paymentsLane, ID: id})
 	}
 	switch {
 	case errors.Is(err, errMissing):

@@ -21,18 +21,18 @@ import (
 	stores "github.com/dltbatch/dltbatch/store/memory"
 )
 
-// inMemory keeps the books of a test in memory.
-type inMemory struct {
+// memoryBooks keeps the books of a test in memory.
+type memoryBooks struct {
 	store *stores.Store
 	mu    sync.Mutex
 	rows  map[string]batch.ID
 }
 
-func (b *inMemory) Enter(_ context.Context, p payment, id batch.ID, add func(store.Tx) error) error {
+func (b *memoryBooks) Enter(_ context.Context, p payment, id batch.ID, add func(store.Tx) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if there, is := b.rows[p.ID]; is && there != id {
-		return errTaken
+		return errIDTaken
 	}
 	tx := b.store.Begin()
 	if err := add(b.store.Tx(tx)); err != nil {
@@ -43,7 +43,7 @@ func (b *inMemory) Enter(_ context.Context, p payment, id batch.ID, add func(sto
 	return tx.Commit()
 }
 
-func (b *inMemory) Batch(_ context.Context, payment string) (batch.ID, error) {
+func (b *memoryBooks) Batch(_ context.Context, payment string) (batch.ID, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id, is := b.rows[payment]
@@ -71,7 +71,7 @@ func TestLedgerDown(t *testing.T) {
 		go func() { ended <- runner.Run(ctx) }()
 		key, err := sawtooth.GeneratePrivateKey()
 		require.NoError(t, err)
-		s := &payments{books: &inMemory{store: st, rows: map[string]batch.ID{}}, runner: runner, key: key}
+		s := &payments{books: &memoryBooks{store: st, rows: map[string]batch.ID{}}, runner: runner, key: key}
 		call := func(method, body string) (int, string) {
 			w := httptest.NewRecorder()
 			s.handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, "/payments/p-1", strings.NewReader(body)))
@@ -91,7 +91,7 @@ func TestLedgerDown(t *testing.T) {
 		require.NoError(t, runner.Idle(ctx))
 		_, state = call(http.MethodGet, "")
 		assert.Equal(t, "committed", state)
-		assert.Len(t, ledger.Log(lane), 1)
+		assert.Len(t, ledger.Log(paymentsLane), 1)
 		stop()
 		require.NoError(t, <-ended)
 	})

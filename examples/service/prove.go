@@ -11,13 +11,13 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-const count = 20
+const paymentCount = 20
 
 // prove makes payments, with two requests for each, and counts what the node has executed.
 func prove(ctx context.Context, out io.Writer, url string, node *sawtoothtest.Node) error {
 	begin := time.Now()
-	for i := range 2 * count {
-		status, body, err := ask(ctx, http.MethodPost, fmt.Sprintf("%s/payments/p-%d", url, i%count), fmt.Sprintf(`{"to": "ann", "cents": %d}`, 100+i%count))
+	for i := range 2 * paymentCount {
+		status, body, err := doRequest(ctx, http.MethodPost, fmt.Sprintf("%s/payments/p-%d", url, i%paymentCount), fmt.Sprintf(`{"to": "ann", "cents": %d}`, 100+i%paymentCount))
 		if err != nil {
 			return err
 		}
@@ -25,10 +25,10 @@ func prove(ctx context.Context, out io.Writer, url string, node *sawtoothtest.No
 			return fmt.Errorf("POST: %d %s", status, body)
 		}
 	}
-	fmt.Fprintf(out, "%d payments, each sent twice by its client: all accepted after %s\n", count, time.Since(begin).Round(time.Millisecond))
-	for i := range count {
+	fmt.Fprintf(out, "%d payments, each sent twice by its client: all accepted after %s\n", paymentCount, time.Since(begin).Round(time.Millisecond))
+	for i := range paymentCount {
 		for {
-			_, body, err := ask(ctx, http.MethodGet, fmt.Sprintf("%s/payments/p-%d", url, i), "")
+			_, body, err := doRequest(ctx, http.MethodGet, fmt.Sprintf("%s/payments/p-%d", url, i), "")
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func prove(ctx context.Context, out io.Writer, url string, node *sawtoothtest.No
 	}
 	fmt.Fprintf(out, "all committed after %s\n", time.Since(begin).Round(time.Millisecond))
 	for _, path := range []string{"/livez", "/readyz", "/metrics", "/console/"} {
-		status, _, err := ask(ctx, http.MethodGet, url+path, "")
+		status, _, err := doRequest(ctx, http.MethodGet, url+path, "")
 		if err != nil {
 			return err
 		}
@@ -56,14 +56,14 @@ func prove(ctx context.Context, out io.Writer, url string, node *sawtoothtest.No
 	if node == nil {
 		return nil
 	}
-	if executed := len(node.Chain()); executed != count {
-		return fmt.Errorf("THE PROOF FAILS: %d payments, and the node executed %d batches", count, executed)
+	if executed := len(node.Chain()); executed != paymentCount {
+		return fmt.Errorf("THE PROOF FAILS: %d payments, and the node executed %d batches", paymentCount, executed)
 	}
-	fmt.Fprintf(out, "PROVED: the node's chain has %d batches, one for each payment\n", count)
+	fmt.Fprintf(out, "PROVED: the node's chain has %d batches, one for each payment\n", paymentCount)
 	return nil
 }
 
-func ask(ctx context.Context, method, url, body string) (status int, answer string, err error) {
+func doRequest(ctx context.Context, method, url, body string) (status int, answer string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err

@@ -31,7 +31,7 @@ type config struct {
 	log                                      *slog.Logger
 }
 
-// serve opens the parts, and serves until ctx is done or do has returned.
+// serve opens the parts of the service, and serves until ctx is done or do has returned.
 func serve(ctx context.Context, c config, do func(ctx context.Context, url string) error) error {
 	pool, err := pgxpool.New(ctx, c.database)
 	if err != nil {
@@ -45,7 +45,7 @@ func serve(ctx context.Context, c config, do func(ctx context.Context, url strin
 	if err := st.Migrate(ctx); err != nil {
 		return err
 	}
-	if _, err := pool.Exec(ctx, table); err != nil {
+	if _, err := pool.Exec(ctx, createTable); err != nil {
 		return err
 	}
 	ledger, err := sawtooth.New(c.node, nil)
@@ -69,14 +69,14 @@ func serve(ctx context.Context, c config, do func(ctx context.Context, url strin
 	if err != nil {
 		return err
 	}
-	desk, err := console.New(st, &console.Options{Title: "payments", Logger: c.log, Actor: person})
+	desk, err := console.New(st, &console.Options{Title: "payments", Logger: c.log, Actor: actorOf})
 	if err != nil {
 		return err
 	}
 
 	mux := http.NewServeMux()
-	mux.Handle("/payments/", (&payments{books: inPostgres{pool, st}, runner: runner, key: key}).handler())
-	mux.Handle("/console/", login(c.password, http.StripPrefix("/console", desk)))
+	mux.Handle("/payments/", (&payments{books: postgresBooks{pool, st}, runner: runner, key: key}).handler())
+	mux.Handle("/console/", requirePassword(c.password, http.StripPrefix("/console", desk)))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /livez", probe.Live(runner, nil))
 	mux.Handle("GET /readyz", probe.Ready(runner, &probe.Options{Ledger: -1, Streams: -1})) // ready without the ledger, too, since it still takes payments
@@ -107,8 +107,8 @@ func serve(ctx context.Context, c config, do func(ctx context.Context, url strin
 	return parts.Wait()
 }
 
-// login asks for the password. Replace it with your single sign-on.
-func login(password string, next http.Handler) http.Handler {
+// requirePassword asks for the password. Replace it with your single sign-on.
+func requirePassword(password string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, given, _ := r.BasicAuth()
 		if subtle.ConstantTimeCompare([]byte(given), []byte(password)) != 1 {
@@ -120,8 +120,8 @@ func login(password string, next http.Handler) http.Handler {
 	})
 }
 
-// person returns the name of the person who acts in the console, for the history.
-func person(r *http.Request) (string, error) {
+// actorOf returns the name of the person who acts in the console, for the history.
+func actorOf(r *http.Request) (string, error) {
 	name, _, _ := r.BasicAuth()
 	return name, nil
 }

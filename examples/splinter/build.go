@@ -42,9 +42,9 @@ func build(key sawtooth.Signer, n int) ([]batch.Batch, error) {
 // faults loses one POST or answer in thirty. A third of these are lost before the node gets the
 // batch, and a third after. For the last third the connection ends first, and the node gets the
 // batch a moment later.
-func faults(asked *questions) *splintertest.Faults {
+func faults(asked *queryCounter) *splintertest.Faults {
 	return &splintertest.Faults{
 		ResetBefore: 0.011, ResetAfter: 0.011, Late: 0.011, MaxLateDelay: lateArrival / 2,
-		Request: asked.note,
+		Request: asked.countQuery,
 	}
 }

@@ -20,19 +20,19 @@ type delivery struct {
 	progress *progress
 }
 
-// run returns when every batch is final.
-func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
+// deliverAll adds the batches, and returns when every batch is final.
+func (d *delivery) deliverAll(ctx context.Context, batches []batch.Batch) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	var working sync.WaitGroup
 	defer working.Wait()
 	defer fail(nil)
 	working.Go(func() {
 		p := person{network: d.network, store: d.store, progress: d.progress}
-		if err := p.work(ctx); err != nil {
+		if err := p.decideAll(ctx); err != nil {
 			fail(err)
 		}
 	})
-	runner, end, err := d.begin(ctx, fail)
+	runner, end, err := d.startRunner(ctx, fail)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 	if err := runner.Add(ctx, batches...); err != nil {
 		return err
 	}
-	d.progress.say("%d signed batches of %d services are stored", len(batches), len(lanes))
+	d.progress.printLine("%d signed batches of %d services are stored", len(batches), len(lanes))
 
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -59,18 +59,18 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 		case <-tick.C:
 		}
 		d.progress.refresh()
-		switch finals := d.progress.finals(); {
+		switch finals := d.progress.finalCount(); {
 		case stage == 0 && finals > len(batches)/2:
 			stage++
 			d.network.Restart(0)
-			d.progress.say("a node was restarted: it forgot its queue, and the batches that it had executed")
+			d.progress.printLine("a node was restarted: it forgot its queue, and the batches that it had executed")
 		case stage == 1 && finals > len(batches)*3/4:
 			stage++
 			if err := end(); err != nil {
 				return err
 			}
-			d.progress.say("the Runner was stopped, and another one starts from the database")
-			if runner, end, err = d.begin(ctx, fail); err != nil {
+			d.progress.printLine("the Runner was stopped, and another one starts from the database")
+			if runner, end, err = d.startRunner(ctx, fail); err != nil {
 				return err
 			}
 			defer func() { _ = end() }()
@@ -79,10 +79,10 @@ func (d *delivery) run(ctx context.Context, batches []batch.Batch) error {
 	}
 }
 
-// begin makes a Runner with its own client, as a new process would, and runs it until the returned
-// function is called.
-func (d *delivery) begin(ctx context.Context, fail context.CancelCauseFunc) (r *dltbatch.Runner, end func() error, err error) {
-	ledger, err := connect(d.network, d.key, d.store)
+// startRunner makes a Runner with its own client, as a new process would, and runs it until the
+// returned function is called.
+func (d *delivery) startRunner(ctx context.Context, fail context.CancelCauseFunc) (r *dltbatch.Runner, end func() error, err error) {
+	ledger, err := newClient(d.network, d.key, d.store)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -30,7 +30,7 @@ const (
 	commitInterval     = 10 * time.Millisecond  // the nodes' interval; real nodes make a few commits a second
 	lateArrival        = 600 * time.Millisecond // default: 660 s
 	coordinatorTimeout = 250 * time.Millisecond // default: 30 s
-	margin             = 100 * time.Millisecond // default: 10 s
+	clockMargin        = 100 * time.Millisecond // default: 10 s
 	probeInterval      = 50 * time.Millisecond  // default: 5 s
 	streamLease        = time.Second            // default: 30 s
 	pollInterval       = 250 * time.Millisecond // default: 1 s
@@ -42,8 +42,8 @@ type config struct {
 	batches   int
 }
 
-// about is the text of -h before the flags.
-const about = `Splinter sends six hundred signed batches to two simulated Splinter nodes, which execute each
+// usageText is the text of -h before the flags.
+const usageText = `Splinter sends six hundred signed batches to two simulated Splinter nodes, which execute each
 batch as often as they get it. POSTs and answers are lost, a node and the Runner are restarted,
 and the nodes' journal proves that every batch was executed once.
 
@@ -55,7 +55,7 @@ func main() {
 	flag.StringVar(&c.db, "db", "", "the SQLite file, kept (default: one in a temporary folder)")
 	flag.StringVar(&c.store, "store", "sqlite", "sqlite or memory")
 	flag.IntVar(&c.batches, "n", 600, "batches")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("splinter", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, out, live, c) })
 }
@@ -69,8 +69,8 @@ func run(ctx context.Context, out io.Writer, live bool, c config) error {
 		return err
 	}
 	defer done()
-	asked := newQuestions()
-	network, err := listen(asked)
+	asked := newQueryCounter()
+	network, err := startNodes(asked)
 	if err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func run(ctx context.Context, out io.Writer, live bool, c config) error {
 		return err
 	}
 	d := &delivery{network: network, store: st, key: key, progress: newProgress(out, live, c.batches)}
-	if err := d.run(ctx, batches); err != nil {
+	if err := d.deliverAll(ctx, batches); err != nil {
 		return err
 	}
-	d.progress.table(rolledBack(network))
-	fmt.Fprintf(out, "\n%s\n", asked.saved(len(batches)))
+	d.progress.printTable(countRolledBack(network))
+	fmt.Fprintf(out, "\n%s\n", asked.describeSaved(len(batches)))
 	if err := prove(network, batches); err != nil {
 		return err
 	}

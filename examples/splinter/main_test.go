@@ -48,7 +48,7 @@ func TestProve(t *testing.T) {
 	defer network.Close()
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
-	ledger, err := connect(network, key, nil)
+	ledger, err := newClient(network, key, nil)
 	require.NoError(t, err)
 	defer ledger.CloseIdleConnections()
 	batches, err := build(key, 2*len(lanes))

@@ -20,12 +20,12 @@ type person struct {
 	progress *progress
 }
 
-func (p *person) work(ctx context.Context) error {
+func (p *person) decideAll(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e := <-p.progress.calls:
+		case e := <-p.progress.decisionEvents:
 			if err := p.decide(ctx, e); err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -55,8 +55,8 @@ func (p *person) decide(ctx context.Context, e batch.Event) error {
 		case err != nil:
 			return err
 		default:
-			p.progress.decided(e.Key, ruling.State())
-			p.progress.say("%s/%.12s: %v\n  a person looks at the ledger: it %s", e.Key.Service, e.Key.ID, e.Err, found)
+			p.progress.noteDecision(e.Key, ruling.State())
+			p.progress.printLine("%s/%.12s: %v\n  a person looks at the ledger: it %s", e.Key.Service, e.Key.ID, e.Err, found)
 			return nil
 		}
 		select {

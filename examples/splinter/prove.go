@@ -30,9 +30,9 @@ func prove(network *splintertest.Network, batches []batch.Batch) error {
 	return nil
 }
 
-// rolledBack counts the proposals that were rolled back because two proposals were made at the
-// same time.
-func rolledBack(network *splintertest.Network) (n int) {
+// countRolledBack counts the proposals that were rolled back because two proposals were made at
+// the same time.
+func countRolledBack(network *splintertest.Network) (n int) {
 	for _, e := range network.Journal() {
 		if e.Kind == splintertest.Executed && e.Word == "Rejected" {
 			n++

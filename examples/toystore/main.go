@@ -26,7 +26,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-const about = `Toystore delivers batches from a store in maps to a ledger in memory that is busy now and then, and
+const usageText = `Toystore delivers batches from a store in maps to a ledger in memory that is busy now and then, and
 loses answers. Its store.go shows how to write a store.
 
 usage: go run ./examples/toystore [flags]
@@ -35,7 +35,7 @@ usage: go run ./examples/toystore [flags]
 func main() {
 	batches := flag.Int("n", 12, "batches")
 	services := flag.Int("services", 3, "services, each a lane of its own")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("toystore", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out, *batches, *services) })
 }
@@ -45,7 +45,7 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 		return errors.New("-n and -services want at least 1")
 	}
 	st := New()
-	if err := absent(w, st); err != nil {
+	if err := printMissingAbilities(w, st); err != nil {
 		return err
 	}
 
@@ -53,7 +53,7 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 		CommitAfter: 20 * time.Millisecond,
 		Fault:       memory.Faults{Seed: 7, Busy: 0.1, LostReply: 0.1, LostRequest: 0.1, LastAttempt: 1}.Fault,
 	})
-	reporter := &reporter{w: w}
+	reporter := &statePrinter{out: w}
 	runner, err := dltbatch.New(st, ledger, &dltbatch.Options{Observer: reporter})
 	if err != nil {
 		return err
@@ -96,13 +96,13 @@ func run(ctx context.Context, w io.Writer, batches, services int) error {
 	return nil
 }
 
-// absent prints the abilities that a store lacks, and what is lost without each.
-func absent(w io.Writer, st store.Store) error {
+// printMissingAbilities prints the abilities that a store lacks, and what is lost without each.
+func printMissingAbilities(w io.Writer, st store.Store) error {
 	fmt.Fprintf(w, "the store has the methods that deliver a batch; it does without\n\n")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, l := range st.Abilities().Losses() {
 		name := l.Ability.String()
-		for _, line := range wrap(l.Text, 70) {
+		for _, line := range wrapWords(l.Text, 70) {
 			fmt.Fprintf(table, "  %s\t%s\n", name, line)
 			name = ""
 		}
@@ -110,8 +110,8 @@ func absent(w io.Writer, st store.Store) error {
 	return table.Flush()
 }
 
-// wrap breaks a text into lines of at most width bytes.
-func wrap(text string, width int) (lines []string) {
+// wrapWords breaks a text into lines of at most width bytes.
+func wrapWords(text string, width int) (lines []string) {
 	for word := range strings.FieldsSeq(text) {
 		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= width {
 			lines[last] += " " + word
@@ -122,24 +122,24 @@ func wrap(text string, width int) (lines []string) {
 	return lines
 }
 
-// reporter prints each batch's new states.
-type reporter struct {
-	mu sync.Mutex
-	w  io.Writer
+// statePrinter prints each new state of a batch.
+type statePrinter struct {
+	mu  sync.Mutex
+	out io.Writer
 }
 
 // Observe implements [batch.Observer].
-func (r *reporter) Observe(_ context.Context, e batch.Event) {
+func (r *statePrinter) Observe(_ context.Context, e batch.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch e.Kind {
 	case batch.EventInDoubt:
-		fmt.Fprintf(r.w, "  %s  attempt %d  in doubt, so the ledger is asked (%v)\n", e.Key, e.Attempt, e.Err)
+		fmt.Fprintf(r.out, "  %s  attempt %d  in doubt, so the ledger is asked (%v)\n", e.Key, e.Attempt, e.Err)
 	case batch.EventState:
 		if e.Err != nil {
-			fmt.Fprintf(r.w, "  %s  attempt %d  %s (%v)\n", e.Key, e.Attempt, e.State, e.Err)
+			fmt.Fprintf(r.out, "  %s  attempt %d  %s (%v)\n", e.Key, e.Attempt, e.State, e.Err)
 		}
 	case batch.EventFinal:
-		fmt.Fprintf(r.w, "  %s  attempt %d  %s\n", e.Key, e.Attempt, e.State)
+		fmt.Fprintf(r.out, "  %s  attempt %d  %s\n", e.Key, e.Attempt, e.State)
 	}
 }

@@ -27,39 +27,39 @@ var _ store.Store = (*Store)(nil)
 type Store struct {
 	store.Unimplemented // the other methods, which are not needed to deliver a batch
 
-	mu       sync.Mutex
-	offset   time.Duration // of the store's clock: see StepClock
-	batches  map[batch.ID]*stored
-	byChange map[change]*stored // the batches with a DataChangeID
-	lanes    map[batch.ServiceID]*lane
+	mu          sync.Mutex
+	clockOffset time.Duration // added to the system's time: see StepClock
+	batches     map[batch.ID]*storedBatch
+	byChange    map[changeKey]*storedBatch // the batches with a DataChangeID
+	lanes       map[batch.ServiceID]*laneQueue
 }
 
-// stored is one batch: a part that never changes, and the row, which changes.
-type stored struct {
+// storedBatch is one batch: a part that never changes, and the row, which changes.
+type storedBatch struct {
 	batch.Batch
-	created time.Time // together with the ID it is the order key, which gives the batch its place in its lane
-	row     store.Row
+	createdAt time.Time // together with the ID it is the order key, which gives the batch its place in its lane
+	row       store.Row
 }
 
-func (e *stored) ref() store.Ref {
-	return store.Ref{Key: e.Key(), Created: e.created, TraceParent: e.TraceParent}
+func (e *storedBatch) ref() store.Ref {
+	return store.Ref{Key: e.Key(), Created: e.createdAt, TraceParent: e.TraceParent}
 }
 
-// lane is the queue of one service.
-type lane struct {
-	open []*stored // by order key; without final batches, so that the cost of a claim does not grow with history
-	last time.Time // the last order key that was given out
+// laneQueue is the queue of one service.
+type laneQueue struct {
+	open    []*storedBatch // by order key; without final batches, so that the cost of a claim does not grow with history
+	lastKey time.Time      // the last order key that was given out
 }
 
-// change is a caller's own key for a batch.
-type change struct {
+// changeKey is a caller's own key for a batch.
+type changeKey struct {
 	service batch.ServiceID
 	id      string
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{batches: map[batch.ID]*stored{}, byChange: map[change]*stored{}, lanes: map[batch.ServiceID]*lane{}}
+	return &Store{batches: map[batch.ID]*storedBatch{}, byChange: map[changeKey]*storedBatch{}, lanes: map[batch.ServiceID]*laneQueue{}}
 }
 
 // StepClock moves the store's clock, forwards or back, as a database's clock may jump. Only tests
@@ -67,16 +67,18 @@ func New() *Store {
 func (s *Store) StepClock(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offset += d
+	s.clockOffset += d
 }
 
 // now returns the clock by which the store decides. All processes on one database must see the
 // same clock, so it is the database's. It has the resolution of databases, a microsecond. s.mu is
 // held.
-func (s *Store) now() time.Time { return time.Now().Add(s.offset).UTC().Truncate(time.Microsecond) }
+func (s *Store) now() time.Time {
+	return time.Now().Add(s.clockOffset).UTC().Truncate(time.Microsecond)
+}
 
-// begin starts a method. It returns an error if the caller's context is done.
-func (s *Store) begin(ctx context.Context) (end func(), err error) {
+// beginMethod starts a method. It returns an error if the caller's context is done.
+func (s *Store) beginMethod(ctx context.Context) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -95,12 +97,12 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 	if _, err := store.Twins(batches); err != nil { // a conflict within the call
 		return err
 	}
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	known, changes := map[batch.ID]batch.Batch{}, map[change]bool{} // new batches of this call
+	known, changes := map[batch.ID]batch.Batch{}, map[changeKey]bool{} // new batches of this call
 	var fresh []batch.Batch
 	for _, b := range batches {
 		same, again := known[b.ID]
@@ -110,7 +112,7 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 		if again && (same.Key() != b.Key() || !bytes.Equal(same.Payload, b.Payload)) {
 			return fmt.Errorf("%w: batch %s", batch.ErrConflict, b.Key())
 		}
-		own := change{b.Service, b.DataChangeID}
+		own := changeKey{b.Service, b.DataChangeID}
 		first := s.byChange[own]
 		if first != nil && !bytes.Equal(first.Payload, b.Payload) {
 			return store.ChangeConflict(b.Key(), b.DataChangeID)
@@ -136,61 +138,61 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 func (s *Store) insert(b batch.Batch, at time.Time) {
 	l := s.lanes[b.Service]
 	if l == nil {
-		l = &lane{}
+		l = &laneQueue{}
 		s.lanes[b.Service] = l
 	}
-	if behind := l.last.Add(time.Microsecond); at.Before(behind) {
+	if behind := l.lastKey.Add(time.Microsecond); at.Before(behind) {
 		at = behind
 	}
 	// The caller may reuse its slices and maps.
 	b.Payload = bytes.Clone(b.Payload)
 	b.Tags = maps.Clone(b.Tags)
 	b.Footprint = batch.Footprint{Reads: slices.Clone(b.Footprint.Reads), Writes: slices.Clone(b.Footprint.Writes)}
-	e := &stored{Batch: b, created: at, row: store.NewRow()}
-	l.last, l.open = at, append(l.open, e)
+	e := &storedBatch{Batch: b, createdAt: at, row: store.NewRow()}
+	l.lastKey, l.open = at, append(l.open, e)
 	s.batches[b.ID] = e
 	if b.DataChangeID != "" {
-		s.byChange[change{b.Service, b.DataChangeID}] = e
+		s.byChange[changeKey{b.Service, b.DataChangeID}] = e
 	}
 }
 
-// find returns the batch of a key, or nil. An id that is stored under another service is not
+// findBatch returns the batch of a key, or nil. An id that is stored under another service is not
 // found. s.mu is held.
-func (s *Store) find(key batch.Key) *stored {
+func (s *Store) findBatch(key batch.Key) *storedBatch {
 	if e := s.batches[key.ID]; e != nil && e.Service == key.Service {
 		return e
 	}
 	return nil
 }
 
-// put writes a row back. s.mu is held.
-func (s *Store) put(e *stored, next store.Row) {
+// writeRow writes the next row of a batch. s.mu is held.
+func (s *Store) writeRow(e *storedBatch, next store.Row) {
 	if next.Final() && !e.row.Final() {
 		l := s.lanes[e.Service]
-		l.open = slices.DeleteFunc(l.open, func(o *stored) bool { return o == e })
+		l.open = slices.DeleteFunc(l.open, func(o *storedBatch) bool { return o == e })
 	}
 	e.row = next
 }
 
 // Get returns the record of a batch.
 func (s *Store) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return batch.Record{}, err
 	}
 	defer end()
-	e := s.find(key)
+	e := s.findBatch(key)
 	if e == nil {
 		return batch.Record{}, fmt.Errorf("%w: %s", batch.ErrNotFound, key)
 	}
-	rec := own(e.row).Record(key)
-	rec.Budget, rec.DataChangeID, rec.CreatedAt, rec.TraceParent = e.Budget, e.DataChangeID, e.created, e.TraceParent
+	rec := copyRow(e.row).Record(key)
+	rec.Budget, rec.DataChangeID, rec.CreatedAt, rec.TraceParent = e.Budget, e.DataChangeID, e.createdAt, e.TraceParent
 	rec.Tags = maps.Clone(e.Tags)
 	return rec, nil
 }
 
-// own copies everything that a row points to and that a caller may change.
-func own(r store.Row) store.Row {
+// copyRow copies everything that a row points to and that a caller may change.
+func copyRow(r store.Row) store.Row {
 	if r.Error != nil {
 		e := *r.Error
 		r.Error = &e
@@ -205,7 +207,7 @@ func own(r store.Row) store.Row {
 // Lanes lists services with open batches. A Runner needs this after a restart, when it knows none,
 // and because hints from other processes do not reach it.
 func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +228,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // A database would lock a lane before it reads the lane, and return in Claimed.Locked the lanes
 // that other claims have locked. Here the mutex locks all lanes.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return store.Claimed{}, err
 	}
@@ -243,7 +245,7 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			claimed.Left = append(claimed.Left, service)
 			continue
 		}
-		rows := s.window(service, q, now)
+		rows := s.readLane(service, q, now)
 		if len(rows) == 0 {
 			continue
 		}
@@ -252,13 +254,13 @@ func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		changed = append(changed, plan.Changed...)
 	}
 	for _, r := range changed {
-		s.put(s.batches[r.Key.ID], r.Row)
+		s.writeRow(s.batches[r.Key.ID], r.Row)
 	}
 	return claimed, nil
 }
 
-// window returns the rows of a lane that a claim reads. s.mu is held.
-func (s *Store) window(service batch.ServiceID, q store.ClaimQuery, now time.Time) []store.LaneRow {
+// readLane returns the rows of a lane that a claim reads. s.mu is held.
+func (s *Store) readLane(service batch.ServiceID, q store.ClaimQuery, now time.Time) []store.LaneRow {
 	l := s.lanes[service]
 	if l == nil {
 		return nil
@@ -279,14 +281,14 @@ func (s *Store) window(service batch.ServiceID, q store.ClaimQuery, now time.Tim
 // Payloads returns the payloads of claimed batches. They are read separately, because a claim
 // reads many batches and takes few.
 func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	payloads := make([][]byte, len(refs))
 	for i, ref := range refs {
-		if e := s.find(ref.Key); e != nil {
+		if e := s.findBatch(ref.Key); e != nil {
 			payloads[i] = bytes.Clone(e.Payload)
 		}
 	}
@@ -297,7 +299,7 @@ func (s *Store) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 // row's, because another writer came first. Since the store lacks [store.CanControl] and
 // [store.CanInspect], nothing else has to be written.
 func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +307,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 	now := s.now()
 	applied := make([]store.Applied, len(outcomes))
 	for i, o := range outcomes {
-		e := s.find(o.Key)
+		e := s.findBatch(o.Key)
 		if e == nil {
 			applied[i] = store.Applied{Ref: o.Ref, Result: store.Gone}
 			continue
@@ -314,9 +316,9 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 		o.Ref = e.ref()
 		next, a := e.row.Apply(o, now)
 		if a.Result == store.Written {
-			s.put(e, next)
+			s.writeRow(e, next)
 		}
-		a.Row = own(e.row)
+		a.Row = copyRow(e.row)
 		applied[i] = a
 	}
 	return applied, nil
@@ -325,13 +327,13 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 // Pending gives the caller batches to ask the ledger about. No other caller gets these batches for
 // q.Lease.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	now := s.now()
-	var due []*stored
+	var due []*storedBatch
 	for service, l := range s.lanes {
 		for _, e := range l.open {
 			wanted := q.Due(e.row, now)
@@ -343,14 +345,14 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 			}
 		}
 	}
-	slices.SortFunc(due, func(a, b *stored) int {
-		return cmp.Or(a.row.AskedAt.Compare(b.row.AskedAt), a.created.Compare(b.created), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(due, func(a, b *storedBatch) int {
+		return cmp.Or(a.row.AskedAt.Compare(b.row.AskedAt), a.createdAt.Compare(b.createdAt), cmp.Compare(a.ID, b.ID))
 	})
 	due = due[:min(len(due), q.Limit)]
 	rows := make([]store.InFlight, 0, len(due))
 	for _, e := range due {
 		asked := e.row.AskedAt
-		s.put(e, e.row.Leased(now, q.Lease))
+		s.writeRow(e, e.row.Leased(now, q.Lease))
 		if !e.row.Monitored(now) {
 			continue // a live claim keeps its times
 		}
@@ -364,17 +366,17 @@ func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 // Checked sets the time of the next question about batches that did not change. It does nothing to
 // a batch that has changed meanwhile.
 func (s *Store) Checked(ctx context.Context, due []store.Due) error {
-	end, err := s.begin(ctx)
+	end, err := s.beginMethod(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
 	now := s.now()
 	for _, d := range due {
-		if e := s.find(d.Key); e != nil && e.row.Monitored(now) {
+		if e := s.findBatch(d.Key); e != nil && e.row.Monitored(now) {
 			next := e.row
 			next.NextCheck = now.Add(d.In)
-			s.put(e, next)
+			s.writeRow(e, next)
 		}
 	}
 	return nil

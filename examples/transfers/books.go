@@ -16,7 +16,7 @@ import (
 // prove compares the orders' records, and the transfers, with the participant's journal and books,
 // which no worker writes.
 func prove(out io.Writer, all []transfer, records map[order.ID]order.Record, journal []cantontest.Entry, books map[string]int64) error {
-	l := read(journal)
+	l := summarize(journal)
 	printBooks(out, books)
 	fmt.Fprintf(out, "\nPoisonous, each refused alone:\n")
 	var wrong []error
@@ -26,7 +26,7 @@ func prove(out io.Writer, all []transfer, records map[order.ID]order.Record, jou
 	for _, t := range all {
 		rec, times := records[t.id], l.executed[t.Note]
 		if rec.State == order.Quarantined {
-			fmt.Fprintf(out, "  %s  %s to %s, %d: %s\n", t.id, short(string(t.from)), short(t.To), t.Amount, rec.Error.Message)
+			fmt.Fprintf(out, "  %s  %s to %s, %d: %s\n", t.id, shortName(string(t.from)), shortName(t.To), t.Amount, rec.Error.Message)
 		}
 		if t.Poison != "" {
 			switch {
@@ -70,7 +70,7 @@ func prove(out io.Writer, all []transfer, records map[order.ID]order.Record, jou
 		return took[int(q*float64(len(took)-1))].Round(10 * time.Millisecond)
 	}
 	fmt.Fprintf(out, "\n  submissions  %d for %d transfers, %.1f each; %d of them to find the poisonous ones, %d sent again\n",
-		l.posts, len(all), float64(len(all))/float64(max(1, l.posts)), l.refused, l.posts-l.commands)
+		l.postCount, len(all), float64(len(all))/float64(max(1, l.postCount)), l.refusedCount, l.postCount-l.commandCount)
 	if len(took) > 0 {
 		fmt.Fprintf(out, "  a transfer   took %s p50, %s p99 from Add to its outcome, crash included\n", at(.5), at(.99))
 	}
@@ -78,34 +78,34 @@ func prove(out io.Writer, all []transfer, records map[order.ID]order.Record, jou
 	return nil
 }
 
-// ledger is a summary of the participant's journal.
-type ledger struct {
-	posts, commands int            // number of POSTs, and of distinct commands in them
-	refused         int            // number of refused submissions
-	executed        map[string]int // number of executions, by note
-	refusedAlone    map[string]int
+// journalSummary is a summary of the participant's journal.
+type journalSummary struct {
+	postCount, commandCount int            // number of POSTs, and of distinct commands in them
+	refusedCount            int            // number of refused submissions
+	executed                map[string]int // number of executions, by note
+	refusedAlone            map[string]int
 }
 
-func read(journal []cantontest.Entry) ledger {
-	l := ledger{executed: map[string]int{}, refusedAlone: map[string]int{}}
+func summarize(journal []cantontest.Entry) journalSummary {
+	l := journalSummary{executed: map[string]int{}, refusedAlone: map[string]int{}}
 	commands := map[string]bool{}
 	for _, e := range journal {
 		switch e.Kind {
 		case cantontest.Posted:
-			l.posts++
+			l.postCount++
 			commands[e.CommandID] = true
 		case cantontest.Executed:
 			for _, t := range e.Transfers {
 				l.executed[t.Note]++
 			}
 		case cantontest.Refused, cantontest.Rejected:
-			l.refused++
+			l.refusedCount++
 			if len(e.Transfers) == 1 {
 				l.refusedAlone[e.Transfers[0].Note]++
 			}
 		}
 	}
-	l.commands = len(commands)
+	l.commandCount = len(commands)
 	return l
 }
 
@@ -114,14 +114,14 @@ func printBooks(out io.Writer, books map[string]int64) {
 	fmt.Fprintf(out, "\nThe participant's books, where everybody began with %d:\n", openingBalance)
 	for row := range slices.Chunk(slices.Sorted(maps.Keys(books)), 5) {
 		for _, name := range row {
-			fmt.Fprintf(out, "  %s %7d", short(name), books[name])
+			fmt.Fprintf(out, "  %s %7d", shortName(name), books[name])
 		}
 		fmt.Fprintln(out)
 	}
 }
 
-// short returns a party's name without its fingerprint.
-func short(party string) string {
+// shortName returns a party's name without its fingerprint.
+func shortName(party string) string {
 	name, _, _ := strings.Cut(party, "::")
 	return name
 }

@@ -16,8 +16,8 @@ import (
 
 // prove returns an error for books that differ from the transfers.
 func TestProve(t *testing.T) {
-	all := draw(config{transfers: 20, parties: 4, poison: 10})
-	require.Equal(t, 2, poisonous(all))
+	all := drawTransfers(config{transfers: 20, parties: 4, poisonInterval: 10})
+	require.Equal(t, 2, countPoisonous(all))
 	bad := slices.IndexFunc(all, func(x transfer) bool { return x.Poison != "" })
 	good := slices.IndexFunc(all, func(x transfer) bool { return x.Poison == "" })
 	begin := time.Now()
@@ -59,13 +59,13 @@ func TestProve(t *testing.T) {
 			delete(r, all[good].id)
 		}, "want confirmed"},
 		"money": {func(_ map[order.ID]order.Record, _ *[]cantontest.Entry, b map[string]int64) {
-			b[party(0)]++
+			b[partyName(0)]++
 		}, "party-00::1220 has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			records, books := map[order.ID]order.Record{}, map[string]int64{}
 			for i := range 4 {
-				books[party(i)] = openingBalance
+				books[partyName(i)] = openingBalance
 			}
 			var journal []cantontest.Entry
 			for _, x := range all {

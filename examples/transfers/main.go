@@ -24,14 +24,14 @@ import (
 )
 
 type config struct {
-	db                string
-	transfers, poison int
-	parties           int
-	over, takes       time.Duration
+	db                        string
+	transfers, poisonInterval int
+	parties                   int
+	addPeriod, completionTime time.Duration
 }
 
-// about is the text of -h before the flags.
-const about = `Transfers shows auto-batching: many small transfers reach a simulated Canton participant in few
+// usageText is the text of -h before the flags.
+const usageText = `Transfers shows auto-batching: many small transfers reach a simulated Canton participant in few
 submissions, while the worker process is killed with kill -9. The participant's books prove that
 every good transfer took effect exactly once.
 
@@ -50,19 +50,19 @@ func main() {
 	flag.StringVar(&c.db, "db", "", "the SQLite file, which must not exist and is kept (default: one in a temporary folder)")
 	flag.IntVar(&c.transfers, "n", 10_000, "transfers")
 	flag.IntVar(&c.parties, "parties", 50, "parties, of which each pays the others")
-	flag.IntVar(&c.poison, "poison", 1000, "one transfer in so many is poisonous; 0 is none")
-	flag.DurationVar(&c.over, "over", 8*time.Second, "how long adding them takes")
-	flag.DurationVar(&c.takes, "takes", 500*time.Millisecond, "how long the participant takes from a submission to its completion")
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.IntVar(&c.poisonInterval, "poison", 1000, "one transfer in so many is poisonous; 0 is none")
+	flag.DurationVar(&c.addPeriod, "over", 8*time.Second, "how long adding them takes")
+	flag.DurationVar(&c.completionTime, "takes", 500*time.Millisecond, "how long the participant takes from a submission to its completion")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("transfers", func(ctx context.Context, out io.Writer, live bool) error { return run(ctx, c, out, live) })
 }
 
-// onTheWire is the time that a submission takes to reach the participant.
-const onTheWire = 100 * time.Millisecond
+// submissionDelay is the time that a submission takes to reach the participant.
+const submissionDelay = 100 * time.Millisecond
 
 func run(ctx context.Context, c config, out io.Writer, live bool) error {
-	if c.transfers < 1 || c.parties < 2 || c.poison < 0 || c.over < 0 || c.takes <= 0 {
+	if c.transfers < 1 || c.parties < 2 || c.poisonInterval < 0 || c.addPeriod < 0 || c.completionTime <= 0 {
 		return errors.New("-n wants at least 1, -parties at least 2, -poison and -over at least 0, -takes more than 0")
 	}
 	if _, err := os.Stat(c.db); err == nil {
@@ -71,10 +71,10 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	// The participant runs in this process, so that its books can be read. The worker reaches it
 	// over a socket, as it would any other participant.
 	participant, err := cantontest.Listen(&cantontest.Options{
-		CompleteAfter: c.takes, Balance: openingBalance,
+		CompleteAfter: c.completionTime, Balance: openingBalance,
 		Fault: func(at cantontest.RequestPoint) (f cantontest.Fault) {
 			if at.Operation == cantontest.OpSubmit {
-				f.Delay = onTheWire
+				f.Delay = submissionDelay
 			}
 			return f
 		},
@@ -94,12 +94,12 @@ func run(ctx context.Context, c config, out io.Writer, live bool) error {
 	}
 	defer sv.ledger.CloseIdleConnections()
 
-	all := draw(c)
-	fmt.Fprintf(out, "ledger     a simulated Canton participant at %s, %s from a submission to its completion\n", participant.URL(), c.takes)
+	all := drawTransfers(c)
+	fmt.Fprintf(out, "ledger     a simulated Canton participant at %s, %s from a submission to its completion\n", participant.URL(), c.completionTime)
 	fmt.Fprintf(out, "orders     in %s\n", path)
-	fmt.Fprintf(out, "work       %d transfers of %d parties, added over %s; %d of them are poisonous\n\n", len(all), c.parties, c.over, poisonous(all))
+	fmt.Fprintf(out, "work       %d transfers of %d parties, added over %s; %d of them are poisonous\n\n", len(all), c.parties, c.addPeriod, countPoisonous(all))
 
-	s := &show{c: c, all: all, participant: participant, service: sv, screen: &demo.Line{Out: out, Live: live, Every: time.Second}}
+	s := &demonstration{config: c, transfers: all, participant: participant, service: sv, screen: &demo.StatusLine{Out: out, IsTerminal: live, Interval: time.Second}}
 	s.worker = &demo.Process{Job: job{DB: path, URL: participant.URL()}}
 	records, err := s.run(ctx)
 	if err != nil {

@@ -46,12 +46,12 @@ func TestInterrupt(t *testing.T) {
 }
 
 func TestWrongFlags(t *testing.T) {
-	good := config{transfers: 1, parties: 2, takes: time.Millisecond}
+	good := config{transfers: 1, parties: 2, completionTime: time.Millisecond}
 	for name, bend := range map[string]func(*config){
 		"no transfers":         func(c *config) { c.transfers = 0 },
 		"nobody to pay":        func(c *config) { c.parties = 1 },
-		"negative":             func(c *config) { c.poison = -1 },
-		"no time at all":       func(c *config) { c.takes = 0 },
+		"negative":             func(c *config) { c.poisonInterval = -1 },
+		"no time at all":       func(c *config) { c.completionTime = 0 },
 		"a folder that is not": func(c *config) { c.db = t.TempDir() + "/no/such/folder/x.db" },
 	} {
 		c := good

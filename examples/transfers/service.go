@@ -24,8 +24,9 @@ type service struct {
 	ledger *canton.Client
 }
 
-// commands is the only function that an application has to write: it turns an order into commands.
-func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
+// commandsOfOrder is the only function that an application has to write: it turns an order into
+// commands.
+func commandsOfOrder(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	var t cantontest.Transfer
 	if err := json.Unmarshal(o.Payload, &t); err != nil {
 		return canton.OrderCommands{}, &batch.InputError{Field: "Order.Payload", Want: "a transfer"}
@@ -33,7 +34,8 @@ func commands(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: []json.RawMessage{t.Command()}}, nil
 }
 
-// newService starts nothing: a process that only adds and awaits need not call run.
+// newService opens the service, and starts nothing: a process that only adds and awaits need not
+// call run.
 func newService(st demo.Store, url string) (_ *service, err error) {
 	s := &service{}
 	// Keep the defaults for real participants: these values are for one that is several times
@@ -47,7 +49,7 @@ func newService(st demo.Store, url string) (_ *service, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	builder, err := canton.NewOrderBuilder(commands, nil)
+	builder, err := canton.NewOrderBuilder(commandsOfOrder, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // openingBalance is the balance of each party at the beginning.
 const openingBalance = 1_000_000
 
-// transfer is a customer's request.
+// transfer is what a customer asks for.
 type transfer struct {
 	id   order.ID
 	from batch.ServiceID
@@ -27,26 +27,26 @@ func (t transfer) order() (order.Order, error) {
 	return order.Order{ID: t.id, Party: t.from, Payload: payload}, err
 }
 
-func party(i int) string { return fmt.Sprintf("party-%02d::1220", i) }
+func partyName(i int) string { return fmt.Sprintf("party-%02d::1220", i) }
 
-// draw makes the transfers, the same ones each time. Only the participant recognizes an invalid
-// transfer. It refuses a submission with one: half of them at once, and half after it accepted the
-// submission.
-func draw(c config) []transfer {
+// drawTransfers makes the transfers, the same ones each time. Only the participant recognizes an
+// invalid transfer. It refuses a submission with one: half of them at once, and half after it
+// accepted the submission.
+func drawTransfers(c config) []transfer {
 	rng := rand.New(rand.NewPCG(uint64(c.transfers), uint64(c.parties)))
 	all := make([]transfer, c.transfers)
 	bad := -1
 	for i := range all {
-		if c.poison > 0 && i%c.poison == 0 {
-			bad = i + rng.IntN(c.poison)
+		if c.poisonInterval > 0 && i%c.poisonInterval == 0 {
+			bad = i + rng.IntN(c.poisonInterval)
 		}
 		from := i % c.parties
 		to := (from + 1 + rng.IntN(c.parties-1)) % c.parties
-		t := transfer{id: order.ID(fmt.Sprintf("transfer-%05d", i)), from: batch.ServiceID(party(from))}
-		t.Transfer = cantontest.Transfer{To: party(to), Amount: 1 + rng.Int64N(100), Note: string(t.id)}
+		t := transfer{id: order.ID(fmt.Sprintf("transfer-%05d", i)), from: batch.ServiceID(partyName(from))}
+		t.Transfer = cantontest.Transfer{To: partyName(to), Amount: 1 + rng.Int64N(100), Note: string(t.id)}
 		if i == bad {
 			t.Poison = cantontest.PoisonSync
-			if i/c.poison%2 == 1 {
+			if i/c.poisonInterval%2 == 1 {
 				t.Poison = cantontest.PoisonAsync
 			}
 		}
@@ -55,7 +55,7 @@ func draw(c config) []transfer {
 	return all
 }
 
-func poisonous(all []transfer) (n int) {
+func countPoisonous(all []transfer) (n int) {
 	for _, t := range all {
 		if t.Poison != "" {
 			n++

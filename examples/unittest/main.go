@@ -26,28 +26,28 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// about is the text of -h before the flags.
-const about = `Unittest shows how to test a service that writes to a ledger, with a fake ledger that is down
+// usageText is the text of -h before the flags.
+const usageText = `Unittest shows how to test a service that writes to a ledger, with a fake ledger that is down
 for two seconds. Its tests do the same in virtual time: go test -v ./examples/unittest
 
 usage: go run ./examples/unittest
 `
 
 func main() {
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), about); flag.PrintDefaults() }
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usageText); flag.PrintDefaults() }
 	flag.Parse()
 	demo.Main("unittest", func(ctx context.Context, out io.Writer, _ bool) error { return run(ctx, out) })
 }
 
-// outage is how long the ledger is down when the program starts.
-const outage = 2 * time.Second
+// outageLength is how long the ledger is down when the program starts.
+const outageLength = 2 * time.Second
 
 func run(ctx context.Context, w io.Writer) error {
 	start := time.Now()
 	traits := ledger.Unforgiving(200 * time.Millisecond) // the ledger executes duplicates
 	fake := ledger.New(&ledger.Options{Traits: &traits, CommitAfter: 100 * time.Millisecond, Fault: func(a batch.Attempt) ledger.Fault {
 		switch {
-		case time.Since(start) < outage:
+		case time.Since(start) < outageLength:
 			return ledger.Fault{Kind: ledger.Unavailable}
 		case strings.Contains(string(a.Payload), "contraband"):
 			return ledger.Fault{Kind: ledger.Rejected}
@@ -71,7 +71,7 @@ func run(ctx context.Context, w io.Writer) error {
 		service.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body)))
 		return strings.TrimSpace(http.StatusText(answer.Code) + " " + strings.TrimSpace(answer.Body.String()))
 	}
-	fmt.Fprintf(w, "The ledger is down for %s. It refuses contraband, and the reply about s-3 will be lost.\n\n", outage)
+	fmt.Fprintf(w, "The ledger is down for %s. It refuses contraband, and the reply about s-3 will be lost.\n\n", outageLength)
 	for i, goods := range []string{"tea", "contraband", "silk"} {
 		body := fmt.Sprintf(`{"carrier": "sea", "id": "s-%d", "goods": %q}`, i+1, goods)
 		fmt.Fprintf(w, "%4.1f s  POST %s: %s\n", time.Since(start).Seconds(), body, call("POST", "/shipments", body))

@@ -24,7 +24,7 @@ type Shipments struct {
 	mux   *http.ServeMux
 }
 
-// NewShipments returns the service.
+// NewShipments returns the service, which adds its batches to a queue.
 func NewShipments(q Queue) *Shipments {
 	s := &Shipments{queue: q, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /shipments", s.post)

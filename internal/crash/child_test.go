@@ -27,35 +27,35 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// window is a part of the child's work in which the parent lets the child die.
-type window string
+// killWindow is a part of the child's work in which the parent lets the child die.
+type killWindow string
 
 const (
-	inAdd    window = "inside Add"
-	claimed  window = "after a claim commits"
-	inPost   window = "mid-POST"
-	replied  window = "after the reply, before the record"
-	inRecord window = "mid-record"
-	nowhere  window = "" // the child runs until everything is final
+	duringAdd    killWindow = "inside Add"
+	afterClaim   killWindow = "after a claim commits"
+	duringPost   killWindow = "mid-POST"
+	afterReply   killWindow = "after the reply, before the record"
+	duringRecord killWindow = "mid-record"
+	noWindow     killWindow = "" // the child runs until everything is final
 )
 
-var windows = []window{inAdd, claimed, inPost, replied, inRecord}
+var killWindows = []killWindow{duringAdd, afterClaim, duringPost, afterReply, duringRecord}
 
-// job is the configuration of a child, as JSON in its environment.
-type job struct {
+// childJob is the configuration of a child, as JSON in its environment.
+type childJob struct {
 	DB      string
 	URL     string
 	Kind    string // the kind of ledger: "sawtooth", "sawtooth lists", "splinter" or "unforgiving"
 	Batches string // the path of a file of the batches to add, in order
 
-	Parallel  bool // true for queuer.Parallel instead of queuer.Serial
-	Pipelined int  // n for queuer.Pipelined(n), unless it is 0
-	From      int  // the index of the first batch that is not acknowledged
-	Group     int  // the number of batches added in one call
-	Add       int  // the number of calls that add batches
-	Kill      window
-	Nth       int64  // the child dies the n-th time that it reaches the window
-	Flaky     uint64 // the seed by which one statement in ten fails; 0 means that none does
+	Parallel            bool // true for queuer.Parallel instead of queuer.Serial
+	Pipelined           int  // n for queuer.Pipelined(n), unless it is 0
+	FirstUnacknowledged int  // the index of the first batch that is not acknowledged
+	BatchesPerCall      int  // the number of batches added in one call
+	AddCalls            int  // the number of calls that add batches
+	KillWindow          killWindow
+	KillAtNth           int64  // the child dies the n-th time that it reaches the window
+	FaultSeed           uint64 // the seed by which one statement in ten fails; 0 means that none does
 }
 
 const jobVariable = "DLTBATCH_CRASH_JOB"
@@ -69,94 +69,94 @@ const (
 
 // killer ends the process, as kill -9 does, once the process has reached a window often enough.
 type killer struct {
-	job   job
-	count atomic.Int64
-	fails *flaky.Faults
-	phase atomic.Value // the window that the store is in
+	job          childJob
+	reachedCount atomic.Int64
+	faults       *flaky.Faults
+	storeWindow  atomic.Value // the window that the store is in
 }
 
-func (k *killer) reach(w window) {
-	if w != nowhere && w == k.job.Kill && k.count.Add(1) == k.job.Nth {
+func (k *killer) dieIfReached(w killWindow) {
+	if w != noWindow && w == k.job.KillWindow && k.reachedCount.Add(1) == k.job.KillAtNth {
 		fmt.Println("killed", w)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // waits until the signal arrives
 	}
 }
 
-// inPhase runs a call of the store and marks its window, so that the database's hook knows the
+// inWindow runs a call of the store and marks its window, so that the database's hook knows the
 // window.
-func (k *killer) inPhase(w window, f func() error) error {
-	k.phase.Store(w)
-	defer k.phase.Store(nowhere)
+func (k *killer) inWindow(w killWindow, f func() error) error {
+	k.storeWindow.Store(w)
+	defer k.storeWindow.Store(noWindow)
 	return f()
 }
 
 func (k *killer) openDB() (*sql.DB, error) {
-	k.phase.Store(nowhere)
+	k.storeWindow.Store(noWindow)
 	sql.Register("sqlite3_killer", &sqlite3.SQLiteDriver{ConnectHook: func(c *sqlite3.SQLiteConn) error {
-		c.RegisterUpdateHook(func(int, string, string, int64) { k.reach(k.phase.Load().(window)) })
-		c.RegisterCommitHook(func() int { k.reach(k.phase.Load().(window)); return 0 })
+		c.RegisterUpdateHook(func(int, string, string, int64) { k.dieIfReached(k.storeWindow.Load().(killWindow)) })
+		c.RegisterCommitHook(func() int { k.dieIfReached(k.storeWindow.Load().(killWindow)); return 0 })
 		return nil
 	}})
-	return k.fails.Open("sqlite3_killer", "file:"+k.job.DB+"?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_foreign_keys=on")
+	return k.faults.Open("sqlite3_killer", "file:"+k.job.DB+"?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_foreign_keys=on")
 }
 
-// killerStore is a store whose callers die in its windows.
+// killerStore is a store that kills the process in the windows of its calls.
 type killerStore struct {
 	*sqlite.Store
-	k *killer
+	killer *killer
 }
 
 func (s killerStore) Add(ctx context.Context, batches ...batch.Batch) error {
-	return s.k.inPhase(inAdd, func() error { return s.Store.Add(ctx, batches...) })
+	return s.killer.inWindow(duringAdd, func() error { return s.Store.Add(ctx, batches...) })
 }
 
 func (s killerStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	c, err := s.Store.Claim(ctx, q, choose)
 	if err == nil && len(c.Runs) > 0 {
-		s.k.reach(claimed)
+		s.killer.dieIfReached(afterClaim)
 	}
 	return c, err
 }
 
 func (s killerStore) Record(ctx context.Context, outcomes []store.Outcome) (applied []store.Applied, err error) {
-	err = s.k.inPhase(inRecord, func() error {
+	err = s.killer.inWindow(duringRecord, func() error {
 		applied, err = s.Store.Record(ctx, outcomes)
 		return err
 	})
 	return applied, err
 }
 
-// killing returns hooks that kill the process while a request is on the wire, or right after the
-// reply.
-func killing(k *killer) hooked.Hooks {
+// killingHooks returns hooks that kill the process while a request is on the wire, or right after
+// the reply.
+func killingHooks(k *killer) hooked.Hooks {
 	traced := func(ctx context.Context) context.Context {
 		return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-			GotConn:      func(httptrace.GotConnInfo) { k.reach(inPost) },
-			WroteRequest: func(httptrace.WroteRequestInfo) { k.reach(inPost) },
+			GotConn:      func(httptrace.GotConnInfo) { k.dieIfReached(duringPost) },
+			WroteRequest: func(httptrace.WroteRequestInfo) { k.dieIfReached(duringPost) },
 		})
 	}
 	return hooked.Hooks{
 		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
 			err := next(traced(ctx), a)
-			k.reach(replied)
+			k.dieIfReached(afterReply)
 			return err
 		},
 		SubmitList: func(ctx context.Context, as []batch.Attempt, next func(context.Context, []batch.Attempt) error) error {
 			err := next(traced(ctx), as)
-			k.reach(replied)
+			k.dieIfReached(afterReply)
 			return err
 		},
 	}
 }
 
-// child is the main func of the process that is killed.
-func child(text string) error {
+// runChild is the main func of the process that is killed.
+func runChild(text string) error {
 	var k killer
 	if err := json.Unmarshal([]byte(text), &k.job); err != nil {
 		return err
 	}
-	k.fails = flaky.New(k.job.Flaky+uint64(k.job.From), 10) // calm, so that no statement fails yet
+	k.faults = flaky.New(k.job.FaultSeed+uint64(k.job.FirstUnacknowledged), 10) // calm, so that no statement fails yet
 	db, err := k.openDB()
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func child(text string) error {
 	if k.job.Pipelined > 0 {
 		strategy = queuer.Pipelined(k.job.Pipelined)
 	}
-	hooks := killing(&k)
+	hooks := killingHooks(&k)
 	if k.job.Kind != "sawtooth lists" {
 		hooks.Traits = func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
 			t := next(s)
@@ -203,26 +203,26 @@ func child(text string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(running) }()
 
-	for k.job.Flaky != 0 && !runner.Health().Running && len(ended) == 0 { // the Runner does not repeat its first read of the store
+	for k.job.FaultSeed != 0 && !runner.Health().Running && len(ended) == 0 { // the Runner does not repeat its first read of the store
 		time.Sleep(time.Millisecond)
 	}
-	k.fails.Calm(k.job.Flaky == 0)
+	k.faults.SetCalm(k.job.FaultSeed == 0)
 
 	batches, err := readBatches(k.job.Batches)
 	if err != nil {
 		return err
 	}
-	for group := range slices.Chunk(batches[k.job.From:min(len(batches), k.job.From+k.job.Add*k.job.Group)], k.job.Group) {
-		if err := again(func() error { return runner.Add(ctx, group...) }); err != nil {
+	for group := range slices.Chunk(batches[k.job.FirstUnacknowledged:min(len(batches), k.job.FirstUnacknowledged+k.job.AddCalls*k.job.BatchesPerCall)], k.job.BatchesPerCall) {
+		if err := retryOnFault(func() error { return runner.Add(ctx, group...) }); err != nil {
 			return err
 		}
-		k.job.From += len(group)
-		fmt.Println("acked", k.job.From-1)
+		k.job.FirstUnacknowledged += len(group)
+		fmt.Println("acked", k.job.FirstUnacknowledged-1)
 	}
-	if err := again(func() error { return runner.Idle(ctx) }); err != nil {
+	if err := retryOnFault(func() error { return runner.Idle(ctx) }); err != nil {
 		return err
 	}
-	k.fails.Calm(true)
+	k.faults.SetCalm(true)
 	stop()
 	return <-ended
 }

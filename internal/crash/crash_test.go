@@ -31,20 +31,20 @@ import (
 )
 
 var (
-	kills     = flag.Int("crash.kills", 6, "kills in each window, for each ledger")
-	crashSeed = flag.Uint64("crash.seed", 1, "seed of where exactly the kills fall")
+	killsPerWindow = flag.Int("crash.kills", 6, "kills in each window, for each ledger")
+	crashSeed      = flag.Uint64("crash.seed", 1, "seed of where exactly the kills fall")
 )
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(jobVariable); text != "" {
-		if err := child(text); err != nil {
+		if err := runChild(text); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	if text := os.Getenv(ordercrash.Variable); text != "" {
-		if err := ordercrash.Work(text, openOrders); err != nil {
+		if err := ordercrash.RunWorker(text, openOrders); err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)
 			os.Exit(1)
 		}
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(leak.Check(m))
 }
 
-const lanes = 5
+const laneCount = 5
 
 // TestKillSawtooth kills children that submit to a Sawtooth node.
 func TestKillSawtooth(t *testing.T) {
@@ -63,8 +63,8 @@ func TestKillSawtooth(t *testing.T) {
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
 		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, MaxLateDelay: 100 * time.Millisecond, FalseInvalid: 0.03},
 	})
-	batches, want := counting(t, 5**kills*3, lanes, "")
-	suite := run(t, job{Kind: "sawtooth", URL: node.URL()}, batches, *kills)
+	batches, want := countingBatches(t, 5**killsPerWindow*3, laneCount, "")
+	suite := killChildren(t, childJob{Kind: "sawtooth", URL: node.URL()}, batches, *killsPerWindow)
 
 	require.NoError(t, node.Check(want))
 	suite.checkRecords(t)
@@ -83,14 +83,14 @@ func TestKillUnforgiving(t *testing.T) {
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: 10 * time.Millisecond, Fault: faults.Fault})
 	server := httptest.NewServer(wireServer(ledger))
 	defer server.Close()
-	batches := make([]batch.Batch, 5**kills*3)
+	batches := make([]batch.Batch, 5**killsPerWindow*3)
 	for i := range batches {
 		batches[i] = batch.Batch{
-			ID: batch.ID(fmt.Sprintf("b%05d", i)), Service: batch.ServiceID(fmt.Sprint("lane", i%lanes)),
+			ID: batch.ID(fmt.Sprintf("b%05d", i)), Service: batch.ServiceID(fmt.Sprint("lane", i%laneCount)),
 			Payload: fmt.Appendf(nil, "batch %d", i),
 		}
 	}
-	suite := run(t, job{Kind: "unforgiving", URL: server.URL}, batches, *kills)
+	suite := killChildren(t, childJob{Kind: "unforgiving", URL: server.URL}, batches, *killsPerWindow)
 
 	order := map[batch.ServiceID][]batch.ID{}
 	for _, b := range suite.added {
@@ -103,19 +103,19 @@ func TestKillUnforgiving(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// suite is what the parent knows of a run.
-type suite struct {
-	db    string
+// killRun is what the parent knows of a run.
+type killRun struct {
+	file  string
 	added []batch.Batch // acknowledged batches, in order
 }
 
-// run kills children until every window has had its share of kills, and lets the last child
-// finish. The funcs in beside work on the same file all the time.
-func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(context.Context, *sqlite.Store)) suite {
+// killChildren kills children until every window has had its share of kills, and lets the last
+// child finish. The funcs in beside work on the same file all the time.
+func killChildren(t *testing.T, j childJob, batches []batch.Batch, kills int, beside ...func(context.Context, *sqlite.Store)) killRun {
 	t.Logf("seed %d", *crashSeed)
 	rng := rand.New(rand.NewPCG(*crashSeed, 4))
 	dir := t.TempDir()
-	j.Group = max(1, j.Group)
+	j.BatchesPerCall = max(1, j.BatchesPerCall)
 	j.DB, j.Batches = filepath.Join(dir, "queue.db"), filepath.Join(dir, "batches.json")
 	require.NoError(t, writeBatches(j.Batches, batches))
 	// The tables are made before the first kill, because the test is about the queue and not about
@@ -136,41 +136,41 @@ func run(t *testing.T, j job, batches []batch.Batch, kills int, beside ...func(c
 		working.Go(func() { f(ctx, st) })
 	}
 
-	killed := map[window]int{}
+	killed := map[killWindow]int{}
 	for tries := 0; ; tries++ {
-		left := slices.DeleteFunc(slices.Clone(windows), func(w window) bool { return killed[w] >= kills })
+		left := slices.DeleteFunc(slices.Clone(killWindows), func(w killWindow) bool { return killed[w] >= kills })
 		if len(left) == 0 {
 			break
 		}
 		require.Less(t, tries, 20*kills, "children end before they are killed: %v", killed)
-		j.Kill, j.Add = left[rng.IntN(len(left))], 2+rng.IntN(3)
-		j.Nth = 1 + rng.Int64N(4)
-		if j.Kill == inAdd || j.Kill == inRecord {
-			j.Nth = 1 + rng.Int64N(8) // several rows are written in each of these windows
+		j.KillWindow, j.AddCalls = left[rng.IntN(len(left))], 2+rng.IntN(3)
+		j.KillAtNth = 1 + rng.Int64N(4)
+		if j.KillWindow == duringAdd || j.KillWindow == duringRecord {
+			j.KillAtNth = 1 + rng.Int64N(8) // several rows are written in each of these windows
 		}
-		acked, at := start(t, j)
-		j.From = max(j.From, acked)
-		if at != nowhere {
+		acked, at := runOneChild(t, j)
+		j.FirstUnacknowledged = max(j.FirstUnacknowledged, acked)
+		if at != noWindow {
 			killed[at]++
 		}
-		require.LessOrEqual(t, j.From+8*j.Group, len(batches), "more batches are needed: %v", killed)
+		require.LessOrEqual(t, j.FirstUnacknowledged+8*j.BatchesPerCall, len(batches), "more batches are needed: %v", killed)
 	}
-	j.Kill, j.Add = nowhere, len(batches) // the rest is delivered without a kill
-	acked, at := start(t, j)
-	require.Equal(t, nowhere, at)
+	j.KillWindow, j.AddCalls = noWindow, len(batches) // the rest is delivered without a kill
+	acked, at := runOneChild(t, j)
+	require.Equal(t, noWindow, at)
 	require.Equal(t, len(batches), acked)
 	total := 0
-	for _, w := range windows {
+	for _, w := range killWindows {
 		t.Logf("%3d killed %s", killed[w], w)
 		total += killed[w]
 	}
 	t.Logf("%3d killed; %d batches acknowledged", total, acked)
-	return suite{j.DB, batches}
+	return killRun{j.DB, batches}
 }
 
-// start runs one child to its end. It returns the number of acknowledged batches so far, and the
-// window in which the child was killed.
-func start(t *testing.T, j job) (acked int, at window) {
+// runOneChild runs one child to its end. It returns the number of acknowledged batches so far, and
+// the window in which the child was killed.
+func runOneChild(t *testing.T, j childJob) (acked int, at killWindow) {
 	text, err := json.Marshal(j)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -185,7 +185,7 @@ func start(t *testing.T, j job) (acked int, at window) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
 		if w, ok := strings.CutPrefix(line, "killed "); ok {
-			at = window(w)
+			at = killWindow(w)
 			continue
 		}
 		var i int
@@ -195,15 +195,15 @@ func start(t *testing.T, j job) (acked int, at window) {
 	}
 	err = cmd.Wait()
 	require.NoError(t, ctx.Err(), "a child neither finished nor was killed\n%s", &stderr)
-	if at == nowhere {
+	if at == noWindow {
 		require.NoError(t, err, "%s", &stderr)
 	}
 	return acked, at
 }
 
 // checkRecords compares the store with the ledger: every batch is Committed.
-func (s suite) checkRecords(t *testing.T) {
-	db, err := sqliteopen.Open(s.db)
+func (s killRun) checkRecords(t *testing.T) {
+	db, err := sqliteopen.Open(s.file)
 	require.NoError(t, err)
 	defer db.Close()
 	st, err := sqlite.New(db, nil)

@@ -17,18 +17,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite"
 )
 
-// TestKillTrouble combines all faults: children are killed, one in ten of their statements fails,
-// and their node is repeatedly restarted twice while a batch is under way. Every acknowledged
-// batch is executed once, in order.
-func TestKillTrouble(t *testing.T) {
+// TestKillWithAllFaults combines all faults: children are killed, one in ten of their statements
+// fails, and their node is repeatedly restarted twice while a batch is under way. Every
+// acknowledged batch is executed once, in order.
+func TestKillWithAllFaults(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{
 		BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
 		Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, MaxLateDelay: 100 * time.Millisecond},
 	})
-	few := (*kills + 4) / 5
-	batches, want := counting(t, 5*few*5, lanes, "")
+	few := (*killsPerWindow + 4) / 5
+	batches, want := countingBatches(t, 5*few*5, laneCount, "")
 	twice := 0
 	restarts := func(ctx context.Context, st *sqlite.Store) {
 		for rest := time.Duration(0); twice < 4*few; { // bounded, since each lost batch takes a second
@@ -40,7 +40,7 @@ func TestKillTrouble(t *testing.T) {
 			if rest = 2 * time.Millisecond; node.PoolLen() == 0 {
 				continue
 			}
-			key, ok := underWay(ctx, st)
+			key, ok := pendingBatch(ctx, st)
 			if !ok {
 				continue
 			}
@@ -57,7 +57,7 @@ func TestKillTrouble(t *testing.T) {
 			rest = 300 * time.Millisecond
 		}
 	}
-	suite := run(t, job{Kind: "sawtooth", URL: node.URL(), Flaky: *crashSeed}, batches, few, restarts)
+	suite := killChildren(t, childJob{Kind: "sawtooth", URL: node.URL(), FaultSeed: *crashSeed}, batches, few, restarts)
 
 	t.Logf("%3d times the node was restarted twice while a batch was under way", twice)
 	require.NotZero(t, twice)
@@ -65,8 +65,8 @@ func TestKillTrouble(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// underWay returns a batch that the ledger has taken, as far as the store knows.
-func underWay(ctx context.Context, st *sqlite.Store) (batch.Key, bool) {
+// pendingBatch returns a batch that the ledger has taken, by what the store knows.
+func pendingBatch(ctx context.Context, st *sqlite.Store) (batch.Key, bool) {
 	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 100})
 	i := slices.IndexFunc(open, func(r batch.Record) bool { return r.State == batch.Pending })
 	if err != nil || i < 0 {
@@ -75,8 +75,8 @@ func underWay(ctx context.Context, st *sqlite.Store) (batch.Key, bool) {
 	return open[i].Key, true
 }
 
-// again repeats a call that the test has made fail, as a caller does after an error.
-func again(do func() error) error {
+// retryOnFault repeats a call that the test has made fail, as a caller does after an error.
+func retryOnFault(do func() error) error {
 	for {
 		err := do()
 		if !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {

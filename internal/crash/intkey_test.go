@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/sawtooth/sawtoothtest"
 )
 
-// counting returns n batches that set names and count them up, in turns. Each name is a service,
-// unless service is the service of all names.
-func counting(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batch, sawtoothtest.Expectation) {
+// countingBatches returns n batches that set names and count them up, in turns. Each name is a
+// service, unless service is the service of all names.
+func countingBatches(t *testing.T, n, names int, service batch.ServiceID) ([]batch.Batch, sawtoothtest.Expectation) {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
 	batches := make([]batch.Batch, n)

@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-var orderKills = flag.Int("crash.orders", 1, "kills of workers with orders in each window; from 2 on with evidence, and with a person who decides")
+var orderKillsPerWindow = flag.Int("crash.orders", 1, "kills of workers with orders in each window; from 2 on with evidence, and with a person who decides")
 
 func openOrders(connect func(driver, dsn string) (*sql.DB, error), driver, dsn string) (ordercrash.Store, error) {
 	db, err := connect(driver, dsn)
@@ -32,7 +32,7 @@ func TestKillOrders(t *testing.T) {
 	tier.Long(t)
 	t.Parallel()
 	decided := map[string]time.Duration{"evidence": 400 * time.Millisecond, "a person": 0}
-	if *orderKills < 2 { // the test with PostgreSQL does it the other way round
+	if *orderKillsPerWindow < 2 { // the test with PostgreSQL does it the other way round
 		delete(decided, "evidence")
 	}
 	for name, decided := range decided {
@@ -46,7 +46,7 @@ func TestKillOrders(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, st.Migrate(t.Context()))
 			ordercrash.Run(t, ordercrash.Options{
-				Drivers: []string{"sqlite3"}, Store: st, Kills: *orderKills, Seed: *crashSeed, Decided: decided,
+				Drivers: []string{"sqlite3"}, Store: st, KillsPerWindow: *orderKillsPerWindow, Seed: *crashSeed, DecidedWithin: decided,
 				DSN: "file:" + file + "?_journal_mode=WAL&_busy_timeout=5000&_synchronous=FULL&_txlock=immediate&_foreign_keys=on",
 			})
 		})

@@ -25,9 +25,9 @@ func TestKillParallel(t *testing.T) {
 			Seed: *crashSeed, ResetAfter: 0.05, Late: 0.05, MaxLateDelay: 100 * time.Millisecond, FalseInvalid: 0.03, Overtake: 0.5,
 		},
 	})
-	few := (*kills + 2) / 3
-	batches, want := counting(t, 5*few*5, lanes, "all")
-	suite := run(t, job{Kind: "sawtooth", URL: node.URL(), Parallel: true}, batches, few)
+	few := (*killsPerWindow + 2) / 3
+	batches, want := countingBatches(t, 5*few*5, laneCount, "all")
+	suite := killChildren(t, childJob{Kind: "sawtooth", URL: node.URL(), Parallel: true}, batches, few)
 
 	require.NoError(t, node.Check(want))
 	suite.checkRecords(t)

@@ -24,9 +24,9 @@ func TestKillPipelined(t *testing.T) {
 				BlockInterval: 10 * time.Millisecond, CacheTime: 500 * time.Millisecond,
 				Faults: &sawtoothtest.Faults{Seed: *crashSeed, ResetAfter: 0.03, Late: 0.02, MaxLateDelay: 100 * time.Millisecond},
 			})
-			few := (*kills + 4) / 5
-			batches, want := counting(t, 5*few*14, 2, "")
-			suite := run(t, job{Kind: kind, URL: node.URL(), Pipelined: 6, Group: 4}, batches, few)
+			few := (*killsPerWindow + 4) / 5
+			batches, want := countingBatches(t, 5*few*14, 2, "")
+			suite := killChildren(t, childJob{Kind: kind, URL: node.URL(), Pipelined: 6, BatchesPerCall: 4}, batches, few)
 
 			require.NoError(t, node.Check(want))
 			suite.checkRecords(t)

@@ -36,7 +36,7 @@ func TestKillSplinter(t *testing.T) {
 			Busy: 0.03, StatusReset: 0.02, Reject: 0.04, Evict: 0.2, MaxPerBatch: 4,
 		},
 	}
-	for i := range 2 * lanes { // one lane for each batch, since a doubt holds up its lane
+	for i := range 2 * laneCount { // one lane for each batch, since a doubt holds up its lane
 		o.Circuits = append(o.Circuits, splintertest.Circuit{
 			ID: fmt.Sprintf("aaaa%d-bbbbb", i), Version: 1 + i%2, Services: []string{"a000"},
 		})
@@ -44,12 +44,12 @@ func TestKillSplinter(t *testing.T) {
 	network := splintertest.Start(t, &o)
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(t, err)
-	n := max(1, *kills*3/10)
+	n := max(1, *killsPerWindow*3/10)
 	batches := make([]batch.Batch, 5*n*4+8)
 	order := map[batch.ServiceID][]batch.ID{}
 	for i := range batches {
 		payload, address := splintertest.Inc("n", 1)
-		batches[i], err = sawtooth.Build(key, network.Service(i%(2*lanes)), sawtooth.Transaction{
+		batches[i], err = sawtooth.Build(key, network.Service(i%(2*laneCount)), sawtooth.Transaction{
 			FamilyName: splintertest.Family, FamilyVersion: splintertest.FamilyVersion, Nonce: fmt.Sprint(i),
 			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 		})
@@ -61,7 +61,7 @@ func TestKillSplinter(t *testing.T) {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
-			decided += decide(ctx, t, network, st)
+			decided += decideDoubts(ctx, t, network, st)
 			<-tick.C
 		}
 	}
@@ -74,7 +74,7 @@ func TestKillSplinter(t *testing.T) {
 			}
 		}
 	}
-	suite := run(t, job{Kind: "splinter", URL: network.URL(0)}, batches, n, person, restarts)
+	suite := killChildren(t, childJob{Kind: "splinter", URL: network.URL(0)}, batches, n, person, restarts)
 	t.Logf("a person decided %d times", decided)
 
 	require.NoError(t, network.Check(order))
@@ -84,8 +84,8 @@ func TestKillSplinter(t *testing.T) {
 	suite.checkRecords(t)
 }
 
-// decide decides the batches that need it, by the batches that the network has executed.
-func decide(ctx context.Context, t *testing.T, network *splintertest.Network, st *sqlite.Store) (n int) {
+// decideDoubts decides the batches that need it, by the batches that the network has executed.
+func decideDoubts(ctx context.Context, t *testing.T, network *splintertest.Network, st *sqlite.Store) (n int) {
 	open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: 1000})
 	if err != nil {
 		return 0 // the children have locked the file; decide is called again

@@ -54,7 +54,7 @@ func wireServer(l *ledgermem.Ledger) http.Handler {
 			return
 		}
 		statuses, err := l.BatchStatuses(r.Context(), "", attempts)
-		reply(w, statuses, err)
+		writeReply(w, statuses, err)
 	})
 	mux.HandleFunc("POST /resolve", func(w http.ResponseWriter, r *http.Request) {
 		var d dlt.Doubt
@@ -63,12 +63,12 @@ func wireServer(l *ledgermem.Ledger) http.Handler {
 			return
 		}
 		e, err := l.Resolve(r.Context(), d)
-		reply(w, e, err)
+		writeReply(w, e, err)
 	})
 	return mux
 }
 
-func reply(w http.ResponseWriter, v any, err error) {
+func writeReply(w http.ResponseWriter, v any, err error) {
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Contract checks that a SQL store keeps the promises of Claim and Pending after an error. f makes
-// statements of the store fail.
-func Contract(t *testing.T, s store.Store, f *Faults) {
+// CheckErrorPromises checks that a SQL store keeps the promises of Claim and Pending after an
+// error. f makes statements of the store fail.
+func CheckErrorPromises(t *testing.T, s store.Store, f *Faults) {
 	claim := func(service batch.ServiceID, salt uint32) ([]store.ClaimedRun, error) {
 		got, err := s.Claim(t.Context(), store.ClaimQuery{
 			Lanes: []batch.ServiceID{service}, Limit: 9, Window: 9, TTL: time.Minute, Salt: salt, Instance: "same",
@@ -49,7 +49,7 @@ func Contract(t *testing.T, s store.Store, f *Faults) {
 	}
 	t.Run("a commit that fails", func(t *testing.T) {
 		add("s")
-		f.Next("COMMIT", false)
+		f.FailNext("COMMIT", false)
 		runs, err := claim("s", 1000)
 		require.ErrorIs(t, err, ErrBefore)
 		require.Len(t, runs, 1, "it is not known, and so it is named")
@@ -65,7 +65,7 @@ func Contract(t *testing.T, s store.Store, f *Faults) {
 	})
 	t.Run("the answer to a commit is lost", func(t *testing.T) {
 		add("t")
-		f.Next("COMMIT", true)
+		f.FailNext("COMMIT", true)
 		runs, err := claim("t", 1000)
 		require.ErrorIs(t, err, ErrAfter)
 		require.Len(t, runs, 1)
@@ -82,7 +82,7 @@ func Contract(t *testing.T, s store.Store, f *Faults) {
 	})
 	t.Run("a statement before it fails", func(t *testing.T) {
 		add("u")
-		f.Next("SELECT", true)
+		f.FailNext("SELECT", true)
 		runs, err := claim("u", 1000)
 		require.ErrorIs(t, err, ErrAfter)
 		assert.Empty(t, runs, "certainly not claimed")
@@ -96,7 +96,7 @@ func Contract(t *testing.T, s store.Store, f *Faults) {
 		_, err = s.Record(t.Context(), []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}})
 		require.NoError(t, err)
 		q := store.PendingQuery{Limit: 9, Lease: time.Minute}
-		f.Next("COMMIT", true)
+		f.FailNext("COMMIT", true)
 		rows, err := s.Pending(t.Context(), q)
 		require.ErrorIs(t, err, ErrAfter)
 		require.Len(t, rows, 1)

@@ -21,7 +21,7 @@ func (f *Faults) Open(name, dsn string) (*sql.DB, error) {
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	c := &connector{f: f, d: d, dsn: dsn}
+	c := &connector{faults: f, driver: d, dsn: dsn}
 	if dc, ok := d.(driver.DriverContext); ok {
 		if c.inner, err = dc.OpenConnector(dsn); err != nil {
 			return nil, err
@@ -31,13 +31,13 @@ func (f *Faults) Open(name, dsn string) (*sql.DB, error) {
 }
 
 type connector struct {
-	f     *Faults
-	d     driver.Driver
-	dsn   string
-	inner driver.Connector // nil if the driver has no connector
+	faults *Faults
+	driver driver.Driver
+	dsn    string
+	inner  driver.Connector // nil if the driver has no connector
 }
 
-func (c *connector) Driver() driver.Driver { return c.d }
+func (c *connector) Driver() driver.Driver { return c.driver }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var inner driver.Conn
@@ -45,12 +45,12 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.inner != nil {
 		inner, err = c.inner.Connect(ctx)
 	} else {
-		inner, err = c.d.Open(c.dsn)
+		inner, err = c.driver.Open(c.dsn)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: inner, f: c.f}, nil
+	return &conn{Conn: inner, faults: c.faults}, nil
 }
 
 // statementVerb returns the name by which a statement is counted.
@@ -65,16 +65,16 @@ func statementVerb(query string) string {
 // conn passes every call on, and makes statements fail.
 type conn struct {
 	driver.Conn
-	f    *Faults
-	dead bool
+	faults   *Faults
+	isClosed bool
 }
 
 // Close closes the connection, unless a fault has closed it.
 func (c *conn) Close() error {
-	if c.dead {
+	if c.isClosed {
 		return nil
 	}
-	c.dead = true
+	c.isClosed = true
 	return c.Conn.Close()
 }
 
@@ -87,18 +87,18 @@ func (c *conn) execIgnoringError(ctx context.Context, query string) {
 
 // carryOut runs a call or not, as the faults decide.
 func carryOut[T any](ctx context.Context, c *conn, name string, do func() (T, error)) (v T, err error) {
-	if c.dead {
+	if c.isClosed {
 		return v, driver.ErrBadConn
 	}
-	k := c.f.draw(name)
+	k := c.faults.drawKind(name)
 	switch k {
-	case Cut:
+	case ConnectionCut:
 		_ = c.Close() // this is the fault
 		return v, fmt.Errorf("%s: %w", name, ErrBefore)
-	case Undone:
+	case RolledBack:
 		c.execIgnoringError(ctx, "ROLLBACK")
 		return v, fmt.Errorf("%s: %w", name, ErrBefore)
-	case Doomed:
+	case CommitRolledBack:
 		c.execIgnoringError(ctx, "SELECT 1/0")
 	case Shutdown:
 		if v, err = do(); err == nil {
@@ -106,7 +106,7 @@ func carryOut[T any](ctx context.Context, c *conn, name string, do func() (T, er
 		}
 		return v, err
 	}
-	return strike(k, name, do)
+	return failCall(k, name, do)
 }
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
@@ -193,7 +193,7 @@ func (c *conn) Ping(ctx context.Context) error {
 }
 
 func (c *conn) ResetSession(ctx context.Context) error {
-	if c.dead {
+	if c.isClosed {
 		return driver.ErrBadConn
 	}
 	if r, ok := c.Conn.(driver.SessionResetter); ok {
@@ -204,7 +204,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 
 func (c *conn) IsValid() bool {
 	v, ok := c.Conn.(driver.Validator)
-	return !c.dead && (!ok || v.IsValid())
+	return !c.isClosed && (!ok || v.IsValid())
 }
 
 func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
@@ -223,31 +223,31 @@ func (c *conn) AutoCommit() bool {
 
 type stmt struct {
 	driver.Stmt
-	c    *conn
+	conn *conn
 	verb string
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return execWithFaults(ctx, s.c, s.verb, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
+	return execWithFaults(ctx, s.conn, s.verb, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return queryWithFaults(ctx, s.c, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
+	return queryWithFaults(ctx, s.conn, s.verb, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 
 // tx is a transaction that database/sql has begun.
 type tx struct {
 	driver.Tx
-	c *conn
+	conn *conn
 }
 
 // Commit commits unless a fault prevents it, and may lose the answer. It rolls a transaction that
 // is not committed back, as the end of its connection would.
 func (t *tx) Commit() error {
-	_, err := carryOut(context.Background(), t.c, "COMMIT", func() (struct{}, error) { return struct{}{}, t.Tx.Commit() })
-	if errors.Is(err, ErrBefore) && !t.c.dead {
+	_, err := carryOut(context.Background(), t.conn, "COMMIT", func() (struct{}, error) { return struct{}{}, t.Tx.Commit() })
+	if errors.Is(err, ErrBefore) && !t.conn.isClosed {
 		_ = t.Tx.Rollback()
 	}
-	t.c.closeIfEnded(err)
+	t.conn.closeIfEnded(err)
 	return err
 }

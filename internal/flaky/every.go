@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// Subject is a store whose statements fail, with what the tests need.
-type Subject struct {
+// FailingStore is a store whose statements fail, with what the tests need.
+type FailingStore struct {
 	Store interface {
 		store.Store
 		order.Store
@@ -35,22 +35,23 @@ type Subject struct {
 	ManyBatches int    // the number of batches from which an Add uses other statements
 }
 
-// Every makes each statement of each operation fail once in each way, BEGIN and COMMIT included.
-// Afterwards the operation's answer must agree with the database: after a success everything is
-// stored, after an error nothing or everything, and the repeated operation has the same result.
-func Every(t *testing.T, s Subject) {
+// FailEachStatement makes each statement of each operation fail once in each way, BEGIN and COMMIT
+// included. Afterwards the operation's answer must agree with the database: after a success
+// everything is stored, after an error nothing or everything, and the repeated operation has the
+// same result.
+func FailEachStatement(t *testing.T, s FailingStore) {
 	for _, o := range operations() {
 		t.Run(o.name, func(t *testing.T) {
 			began := time.Now()
-			right := s.try(t, o, 0, None)
+			right := s.tryOnce(t, o, 0, None)
 			require.NoError(t, right.err)
 			tries := 0
 			for _, k := range s.Kinds {
-				for n := 1; s.compare(t, o, right, n, k); n++ {
+				for n := 1; s.failNthStatement(t, o, right, n, k); n++ {
 					tries++
 				}
 			}
-			t.Logf("%d statements, %d tries, %s", right.statements, tries, time.Since(began).Round(time.Millisecond))
+			t.Logf("%d statements, %d tries, %s", right.statementCount, tries, time.Since(began).Round(time.Millisecond))
 		})
 	}
 }
@@ -59,13 +60,13 @@ func Every(t *testing.T, s Subject) {
 type operation struct {
 	name    string
 	prepare func(e *trial) // makes the data that the operation changes
-	do      func(e *trial) (answer any, err error)
+	run     func(e *trial) (answer any, err error)
 	// undo reverses the possible effect of the operation, by its answer, before the operation is
 	// repeated. It is nil for an operation that can simply be repeated.
 	undo func(e *trial, answer any)
-	// inParts is true if the operation has several transactions, so that after an error a part of
-	// it may be done.
-	inParts bool
+	// hasSeveralTransactions is true if the operation has several transactions, so that after an
+	// error a part of it may be done.
+	hasSeveralTransactions bool
 	// answerCounts is true if the answer of an operation that took effect counts even together
 	// with an error.
 	answerCounts bool
@@ -74,75 +75,75 @@ type operation struct {
 // trial is one try of an operation, with its own names.
 type trial struct {
 	*testing.T
-	Subject
-	name     string
-	keys     []batch.Key
-	orders   []batch.ServiceID
-	prepared any // a value that prepare sets for do
-	more     func() any
+	FailingStore
+	name          string
+	dumpedKeys    []batch.Key
+	dumpedParties []batch.ServiceID
+	prepared      any // a value that prepare sets for do
+	dumpMore      func() any
 }
 
-type result struct {
-	before, after, answer string
-	err                   error
-	statements            int
-	struck                string
-	e                     *trial
-	raw                   any
+type trialResult struct {
+	dumpBefore, dumpAfter, answer string
+	err                           error
+	statementCount                int
+	failedCall                    string
+	trial                         *trial
+	rawAnswer                     any
 }
 
-// try prepares the data again, and runs the operation with one fault.
-func (s Subject) try(t *testing.T, o operation, n int, k Kind) (r result) {
+// tryOnce prepares the data again, and runs the operation with one fault.
+func (s FailingStore) tryOnce(t *testing.T, o operation, n int, k Kind) (r trialResult) {
 	t.Helper()
 	s.Faults.mu.Lock()
-	s.Faults.calls++
-	e := &trial{T: t, Subject: s, name: fmt.Sprintf("t%dx", s.Faults.calls)}
+	s.Faults.callCount++
+	e := &trial{T: t, FailingStore: s, name: fmt.Sprintf("t%dx", s.Faults.callCount)}
 	s.Faults.mu.Unlock()
-	s.Faults.Strike(0, None)
+	s.Faults.FailNth(0, None)
 	o.prepare(e)
-	r.before = e.dump()
-	s.Faults.Strike(n, k)
-	r.raw, r.err = o.do(e)
-	r.statements, r.struck = s.Faults.Struck()
-	s.Faults.Strike(0, None)
-	r.after, r.answer, r.e = e.dump(), e.textOf(r.raw), e
+	r.dumpBefore = e.dump()
+	s.Faults.FailNth(n, k)
+	r.rawAnswer, r.err = o.run(e)
+	r.statementCount, r.failedCall = s.Faults.FailedSince()
+	s.Faults.FailNth(0, None)
+	r.dumpAfter, r.answer, r.trial = e.dump(), e.textOf(r.rawAnswer), e
 	return r
 }
 
-// compare makes the nth statement fail, and checks the result. It returns false if there is no nth
-// statement.
-func (s Subject) compare(t *testing.T, o operation, right result, n int, k Kind) bool {
+// failNthStatement makes the nth statement fail, and checks the result. It returns false if there
+// is no nth statement.
+func (s FailingStore) failNthStatement(t *testing.T, o operation, right trialResult, n int, k Kind) bool {
 	t.Helper()
-	r := s.try(t, o, n, k)
-	at := fmt.Sprintf("%s: statement %d of %d (%s) fails %s: %v", o.name, n, r.statements, r.struck, k, r.err)
-	require.Equal(t, right.before, r.before, "the set-up is not the same each time")
+	r := s.tryOnce(t, o, n, k)
+	at := fmt.Sprintf("%s: statement %d of %d (%s) fails %s: %v", o.name, n, r.statementCount, r.failedCall, k, r.err)
+	require.Equal(t, right.dumpBefore, r.dumpBefore, "the set-up is not the same each time")
 	switch {
 	case r.err == nil:
-		require.Equal(t, right.after, r.after, "%s: it says that all is done", at)
+		require.Equal(t, right.dumpAfter, r.dumpAfter, "%s: it says that all is done", at)
 		require.Equal(t, right.answer, r.answer, at)
-		return r.struck != ""
-	case r.struck == "":
+		return r.failedCall != ""
+	case r.failedCall == "":
 		require.NoError(t, r.err, "%s: nothing failed", at)
-	case r.after == right.after && o.answerCounts:
+	case r.dumpAfter == right.dumpAfter && o.answerCounts:
 		require.Equal(t, right.answer, r.answer, "%s: it took effect, and must be named", at)
-	case !o.inParts && r.after != right.after:
-		require.Equal(t, right.before, r.after, "%s: neither nothing nor all", at)
+	case !o.hasSeveralTransactions && r.dumpAfter != right.dumpAfter:
+		require.Equal(t, right.dumpBefore, r.dumpAfter, "%s: neither nothing nor all", at)
 	}
 	if o.undo != nil {
-		o.undo(r.e, r.raw)
+		o.undo(r.trial, r.rawAnswer)
 		return true
 	}
 	var end string
-	r.e.retryWhileLocked(func() bool {
-		_, err := o.do(r.e)
-		if errors.Is(err, batch.ErrMovedOn) && r.after == right.after {
+	r.trial.retryWhileLocked(func() bool {
+		_, err := o.run(r.trial)
+		if errors.Is(err, batch.ErrMovedOn) && r.dumpAfter == right.dumpAfter {
 			err = nil // the person's act was done
 		}
 		require.NoError(t, err, "%s, and again", at)
-		end = r.e.dump()
-		return end == right.after || !o.inParts
+		end = r.trial.dump()
+		return end == right.dumpAfter || !o.hasSeveralTransactions
 	})
-	require.Equal(t, right.after, end, "%s, and again", at)
+	require.Equal(t, right.dumpAfter, end, "%s, and again", at)
 	return true
 }
 
@@ -158,7 +159,7 @@ func (e *trial) retryWhileLocked(done func() bool) {
 func (e *trial) dump() string {
 	e.Helper()
 	all := map[string]any{}
-	for _, k := range e.keys {
+	for _, k := range e.dumpedKeys {
 		rec, err := e.Faultless.Get(e.Context(), k)
 		if errors.Is(err, batch.ErrNotFound) {
 			all[k.String()] = "none"
@@ -183,13 +184,13 @@ func (e *trial) dump() string {
 		}
 		all[k.String()] = []any{rec, acts, attempts, control, lane, string(look.Row.Prepared)}
 	}
-	for _, party := range e.orders {
+	for _, party := range e.dumpedParties {
 		orders, _, err := e.Faultless.ListOrders(e.Context(), order.ListQuery{Party: &party})
 		require.NoError(e, err)
 		all["orders of "+string(party)] = orders
 	}
-	if e.more != nil {
-		all["more"] = e.more()
+	if e.dumpMore != nil {
+		all["more"] = e.dumpMore()
 	}
 	return e.textOf(all)
 }

@@ -22,44 +22,44 @@ var (
 // Faults decides which calls fail. Its methods may be called concurrently.
 type Faults struct {
 	seed  uint64
-	every int
+	oneIn int
 
 	mu               sync.Mutex
 	rng              *rand.Rand
-	calm             bool
-	forced           map[string]bool // names of calls that fail next in any case; true if the call is run before it fails
+	isCalm           bool
+	forcedByName     map[string]bool // names of calls that fail next in any case; true if the call is run before it fails
 	callsSinceStrike int             // the number of calls since Strike
-	matching         int             // the number of those calls that kind is about
+	matchingCalls    int             // the number of those calls that kind is about
 	strikeAt         int             // which of them fails
 	kind             Kind
-	struck           string // the name of the call that failed
-	calls            int
-	before           map[string]int // the failures before the call was run, by name
-	after            map[string]int
+	failedCall       string // the name of the call that failed
+	callCount        int
+	failedBefore     map[string]int // the failures before the call was run, by name
+	failedAfter      map[string]int
 }
 
 // New returns Faults that make one call in every fail, at random by seed. At the beginning they
 // are calm.
 func New(seed uint64, every int) *Faults {
 	return &Faults{
-		seed: seed, every: every, calm: true, rng: rand.New(rand.NewPCG(seed, 14)),
-		forced: map[string]bool{}, before: map[string]int{}, after: map[string]int{},
+		seed: seed, oneIn: every, isCalm: true, rng: rand.New(rand.NewPCG(seed, 14)),
+		forcedByName: map[string]bool{}, failedBefore: map[string]int{}, failedAfter: map[string]int{},
 	}
 }
 
-// Next makes the next call of a name fail even while the faults are calm. The name is a method, or
-// the first word of a statement. If after is true, the call is run before it fails.
-func (f *Faults) Next(name string, after bool) {
+// FailNext makes the next call of a name fail even while the faults are calm. The name is a
+// method, or the first word of a statement. If after is true, the call is run before it fails.
+func (f *Faults) FailNext(name string, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forced[name] = after
+	f.forcedByName[name] = after
 }
 
-// Calm stops the faults if calm is true, and lets them begin again otherwise.
-func (f *Faults) Calm(calm bool) {
+// SetCalm stops the faults if calm is true, and lets them begin again otherwise.
+func (f *Faults) SetCalm(calm bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calm = calm
+	f.isCalm = calm
 }
 
 // Calls returns how many calls came while the faults were not calm, and how many of these failed
@@ -67,20 +67,20 @@ func (f *Faults) Calm(calm bool) {
 func (f *Faults) Calls() (all, before, after int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, n := range f.before {
+	for _, n := range f.failedBefore {
 		before += n
 	}
-	for _, n := range f.after {
+	for _, n := range f.failedAfter {
 		after += n
 	}
-	return f.calls, before, after
+	return f.callCount, before, after
 }
 
-// Lost returns how many calls of a name were run without an answer.
-func (f *Faults) Lost(name string) int {
+// LostAnswers returns how many calls of a name were run without an answer.
+func (f *Faults) LostAnswers(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.after[name]
+	return f.failedAfter[name]
 }
 
 // String lists the failures, for the log of a test.
@@ -88,23 +88,23 @@ func (f *Faults) String() string {
 	all, before, after := f.Calls()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return fmt.Sprintf("seed %d: of %d calls %d failed before they were carried out %v, %d after %v", f.seed, all, before, f.before, after, f.after)
+	return fmt.Sprintf("seed %d: of %d calls %d failed before they were carried out %v, %d after %v", f.seed, all, before, f.failedBefore, after, f.failedAfter)
 }
 
-// Strike makes the nth call from now that kind is about fail, in the way of kind. Struck counts
+// FailNth makes the nth call from now that kind is about fail, in the way of kind. Struck counts
 // from this call on.
-func (f *Faults) Strike(n int, kind Kind) {
+func (f *Faults) FailNth(n int, kind Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.callsSinceStrike, f.matching, f.strikeAt, f.kind, f.struck = 0, 0, n, kind, ""
+	f.callsSinceStrike, f.matchingCalls, f.strikeAt, f.kind, f.failedCall = 0, 0, n, kind, ""
 }
 
-// Struck returns how many calls came since Strike, and the name of the call that failed; "" if
-// none has failed.
-func (f *Faults) Struck() (seen int, name string) {
+// FailedSince returns how many calls came since Strike, and the name of the call that failed; ""
+// if none has failed.
+func (f *Faults) FailedSince() (seen int, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.callsSinceStrike, f.struck
+	return f.callsSinceStrike, f.failedCall
 }
 
 // doomsCommit reports whether the COMMIT of the present transaction is the call that fails as
@@ -112,38 +112,38 @@ func (f *Faults) Struck() (seen int, name string) {
 func (f *Faults) doomsCommit() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.kind != Doomed || f.matching+1 != f.strikeAt {
+	if f.kind != CommitRolledBack || f.matchingCalls+1 != f.strikeAt {
 		return false
 	}
-	f.struck = "COMMIT"
+	f.failedCall = "COMMIT"
 	return true
 }
 
-// draw decides whether a call fails, and how.
-func (f *Faults) draw(name string) Kind {
+// drawKind decides whether a call fails, and how.
+func (f *Faults) drawKind(name string) Kind {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if after, is := f.forced[name]; is {
-		delete(f.forced, name)
+	if after, is := f.forcedByName[name]; is {
+		delete(f.forcedByName, name)
 		return map[bool]Kind{false: Before, true: After}[after]
 	}
 	f.callsSinceStrike++
 	if !f.kind.onlyCommits() || name == "COMMIT" {
-		if f.matching++; f.matching == f.strikeAt {
-			f.struck = name
+		if f.matchingCalls++; f.matchingCalls == f.strikeAt {
+			f.failedCall = name
 			return f.kind
 		}
 	}
-	if f.calm {
+	if f.isCalm {
 		return None
 	}
-	f.calls++
-	switch f.rng.IntN(2 * f.every) {
+	f.callCount++
+	switch f.rng.IntN(2 * f.oneIn) {
 	case 0:
-		f.before[name]++
+		f.failedBefore[name]++
 		return Before
 	case 1:
-		f.after[name]++
+		f.failedAfter[name]++
 		return After
 	}
 	return None
@@ -151,7 +151,7 @@ func (f *Faults) draw(name string) Kind {
 
 // callWithFaults runs do unless a fault prevents it, and may lose the answer.
 func callWithFaults[T any](f *Faults, name string, do func() (T, error)) (T, error) {
-	v, err := half(f, name, do)
+	v, err := callKeepingResult(f, name, do)
 	if errors.Is(err, ErrAfter) {
 		var none T
 		return none, err
@@ -159,13 +159,13 @@ func callWithFaults[T any](f *Faults, name string, do func() (T, error)) (T, err
 	return v, err
 }
 
-// half is callWithFaults for a func whose result also counts after the error of a lost answer: it
-// is the work that may have been done.
-func half[T any](f *Faults, name string, do func() (T, error)) (T, error) {
-	return strike(f.draw(name), name, do)
+// callKeepingResult is callWithFaults for a func whose result also counts after the error of a
+// lost answer: it is the work that may have been done.
+func callKeepingResult[T any](f *Faults, name string, do func() (T, error)) (T, error) {
+	return failCall(f.drawKind(name), name, do)
 }
 
-func strike[T any](k Kind, name string, do func() (T, error)) (T, error) {
+func failCall[T any](k Kind, name string, do func() (T, error)) (T, error) {
 	if k == Before {
 		var none T
 		return none, fmt.Errorf("%s: %w", name, ErrBefore)

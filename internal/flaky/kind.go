@@ -10,16 +10,17 @@ const (
 	Before
 	// After is an error of a call that was run.
 	After
-	// Cut is a connection that was lost before the call was run.
-	Cut
+	// ConnectionCut is a connection that was lost before the call was run.
+	ConnectionCut
 	// Shutdown is a server that runs the call, and then ends the connection with an error
 	// (SQLSTATE 57P01), as may happen to a COMMIT that waits for a standby.
 	Shutdown
-	// Undone is an error of a call that was not run, after which the transaction has ended, as
+	// RolledBack is an error of a call that was not run, after which the transaction has ended, as
 	// when SQLite ends a transaction by itself because the disk is full.
-	Undone
-	// Doomed is a COMMIT in a failed transaction, which PostgreSQL answers with ROLLBACK.
-	Doomed
+	RolledBack
+	// CommitRolledBack is a COMMIT in a failed transaction, which PostgreSQL answers with
+	// ROLLBACK.
+	CommitRolledBack
 )
 
 // String returns the kind's name.
@@ -28,7 +29,7 @@ func (k Kind) String() string {
 }
 
 // onlyCommits reports whether calls other than COMMIT cannot fail in this way.
-func (k Kind) onlyCommits() bool { return k == Shutdown || k == Doomed }
+func (k Kind) onlyCommits() bool { return k == Shutdown || k == CommitRolledBack }
 
 // shutdown is the error of a server that ends the connection.
 type shutdown struct{}

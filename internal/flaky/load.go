@@ -21,25 +21,25 @@ import (
 // Load is the load of a Runner on a failing store: batches are added to each lane, about one in
 // each Pause, for the time For. The ledger executes every batch that it gets, even twice.
 type Load struct {
-	Lanes int
-	Pause time.Duration
-	For   time.Duration
+	Lanes     int
+	MeanPause time.Duration
+	Duration  time.Duration
 }
 
-// Latencies are the times from the end of a batch's Add to the end of an Await, in ascending
+// Latencies are the times from the end of a batch's Add to the end of its Await, in ascending
 // order.
 type Latencies []time.Duration
 
-// At returns a quantile, such as 0.99.
-func (l Latencies) At(q float64) time.Duration { return l[min(len(l)-1, int(q*float64(len(l))))] }
+// Quantile returns a quantile, such as 0.99.
+func (l Latencies) Quantile(q float64) time.Duration { return l[min(len(l)-1, int(q*float64(len(l))))] }
 
 // String describes the latencies for the log of a test.
 func (l Latencies) String() string {
-	return fmt.Sprintf("%d batches: p50 %s, p99 %s, worst %s", len(l), l.At(0.5).Round(time.Millisecond), l.At(0.99).Round(time.Millisecond), l.At(1).Round(time.Millisecond))
+	return fmt.Sprintf("%d batches: p50 %s, p99 %s, worst %s", len(l), l.Quantile(0.5).Round(time.Millisecond), l.Quantile(0.99).Round(time.Millisecond), l.Quantile(1).Round(time.Millisecond))
 }
 
-// retry repeats a failed call, as a caller does.
-func retry(t testing.TB, do func() error) {
+// retryOnFault repeats a failed call, as a caller does.
+func retryOnFault(t testing.TB, do func() error) {
 	for {
 		err := do()
 		if err == nil {
@@ -67,27 +67,27 @@ func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) L
 	for !r.Health().Running { // the Runner's first read of the store must not fail, since nobody repeats it
 		time.Sleep(time.Millisecond)
 	}
-	f.Calm(false)
+	f.SetCalm(false)
 
 	var mu sync.Mutex
 	var took Latencies
 	order := map[batch.ServiceID][]batch.ID{}
 	var adding, waiting sync.WaitGroup
-	end := time.Now().Add(l.For)
+	end := time.Now().Add(l.Duration)
 	for lane := range l.Lanes {
 		rng := rand.New(rand.NewPCG(f.seed, uint64(lane)))
 		service := batch.ServiceID(fmt.Sprintf("s%03d", lane))
 		adding.Go(func() {
 			for i := 0; time.Now().Before(end); i++ {
-				time.Sleep(time.Duration(rng.Int64N(int64(2 * l.Pause))))
+				time.Sleep(time.Duration(rng.Int64N(int64(2 * l.MeanPause))))
 				b := batch.Batch{ID: batch.ID(fmt.Sprintf("%s-%05d", service, i)), Service: service, Payload: []byte("x")}
-				retry(t, func() error { return r.Add(ctx, b) })
+				retryOnFault(t, func() error { return r.Add(ctx, b) })
 				added := time.Now()
 				mu.Lock()
 				order[service] = append(order[service], b.ID)
 				mu.Unlock()
 				waiting.Go(func() {
-					retry(t, func() error { _, err := r.Await(ctx, b.Key()); return err })
+					retryOnFault(t, func() error { _, err := r.Await(ctx, b.Key()); return err })
 					mu.Lock()
 					defer mu.Unlock()
 					took = append(took, time.Since(added))
@@ -97,7 +97,7 @@ func (l Load) Run(t testing.TB, s store.Store, f *Faults, o *dltbatch.Options) L
 	}
 	adding.Wait()
 	waiting.Wait()
-	f.Calm(true)
+	f.SetCalm(true)
 	cancel()
 	require.NoError(t, <-done)
 	require.NoError(t, ledger.Verify(order))

@@ -12,17 +12,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// batch returns a batch of the trial.
-func (e *trial) batch(service string, id any) batch.Batch {
+// newBatch returns a batch of the trial.
+func (e *trial) newBatch(service string, id any) batch.Batch {
 	b := batch.Batch{Service: batch.ServiceID(e.name + service), ID: batch.ID(fmt.Sprint(e.name, service, "-", id)), Payload: fmt.Appendf(nil, "payload %v", id)}
-	e.key(b.Key())
+	e.dumpKey(b.Key())
 	return b
 }
 
-// key remembers a key for dumps.
-func (e *trial) key(k batch.Key) {
-	if !slices.Contains(e.keys, k) {
-		e.keys = append(e.keys, k)
+// dumpKey adds a key to those that dump shows.
+func (e *trial) dumpKey(k batch.Key) {
+	if !slices.Contains(e.dumpedKeys, k) {
+		e.dumpedKeys = append(e.dumpedKeys, k)
 	}
 }
 
@@ -30,7 +30,7 @@ func (e *trial) key(k batch.Key) {
 func (e *trial) addBatches(service string, n int) (all []batch.Batch) {
 	e.Helper()
 	for i := range n {
-		all = append(all, e.batch(service, i))
+		all = append(all, e.newBatch(service, i))
 	}
 	require.NoError(e, e.Faultless.Add(e.Context(), all...))
 	return all
@@ -54,7 +54,7 @@ func (e *trial) claimLanes(on store.Store, salt uint32, services ...string) (sto
 	})
 }
 
-func claims(c store.Claimed) (all []store.Claim) {
+func sortedClaims(c store.Claimed) (all []store.Claim) {
 	for _, r := range c.Runs {
 		all = append(all, r.Batches...)
 	}
@@ -68,7 +68,7 @@ func (e *trial) claimedBatches(service string, n int) []store.Claim {
 	e.addBatches(service, n)
 	got, err := e.claimLanes(e.Faultless, 1000, service)
 	require.NoError(e, err)
-	all := claims(got)
+	all := sortedClaims(got)
 	require.Len(e, all, n)
 	return all
 }
@@ -84,11 +84,11 @@ func (e *trial) finalBatches(service string, n int, finding store.Finding) {
 		}
 		outcomes = append(outcomes, o)
 	}
-	_, err := e.results(e.Faultless, outcomes)
+	_, err := e.recordOutcomes(e.Faultless, outcomes)
 	require.NoError(e, err)
 }
 
-func (e *trial) results(on store.Store, outcomes []store.Outcome) (any, error) {
+func (e *trial) recordOutcomes(on store.Store, outcomes []store.Outcome) (any, error) {
 	done, err := on.Record(e.Context(), outcomes)
 	var all []string
 	for _, a := range done {
@@ -108,7 +108,7 @@ func personOperation(name string, set func(e *trial) batch.Key, do func(e *trial
 			require.NoError(e, err)
 			e.prepared = seen
 		},
-		do: func(e *trial) (any, error) { return do(e, e.prepared.(batch.Record)) },
+		run: func(e *trial) (any, error) { return do(e, e.prepared.(batch.Record)) },
 	}
 }
 
@@ -122,20 +122,20 @@ func addOperations() []operation {
 		return func(e *trial) {
 			all := of(e)
 			for i := range max(n, -n*e.ManyBatches) {
-				all = append(all, e.batch("b", i))
+				all = append(all, e.newBatch("b", i))
 			}
 			e.prepared = all
-			if len(e.keys) > 10 {
-				e.keys = append(e.keys[:2:2], e.keys[len(e.keys)-2:]...) // a dump reads only these
+			if len(e.dumpedKeys) > 10 {
+				e.dumpedKeys = append(e.dumpedKeys[:2:2], e.dumpedKeys[len(e.dumpedKeys)-2:]...) // a dump reads only these
 			}
 		}
 	}
 	none := func(*trial) []batch.Batch { return nil }
 	some := func(e *trial) []batch.Batch {
-		first := e.batch("a", "x")
+		first := e.newBatch("a", "x")
 		first.DataChangeID = e.name + "change"
 		first.Transactions = []batch.Transaction{{ID: e.name + "1", FamilyName: "f", FamilyVersion: "1"}}
-		return []batch.Batch{first, e.batch("a", "y")}
+		return []batch.Batch{first, e.newBatch("a", "y")}
 	}
 	known := func(e *trial) []batch.Batch {
 		all := some(e)
@@ -145,11 +145,11 @@ func addOperations() []operation {
 	add := func(e *trial) (any, error) { return nil, e.Store.Add(e.Context(), e.prepared.([]batch.Batch)...) }
 	addTx := func(e *trial) (any, error) { return nil, e.AddTx(e.Context(), e.prepared.([]batch.Batch)...) }
 	return []operation{
-		{name: "add", prepare: list(7, some), do: add},
-		{name: "add what is known", prepare: list(2, known), do: add},
-		{name: "add many", prepare: list(-1, none), do: add},
-		{name: "add in a transaction", prepare: list(7, some), do: addTx},
-		{name: "add what is known in a transaction", prepare: list(2, known), do: addTx},
+		{name: "add", prepare: list(7, some), run: add},
+		{name: "add what is known", prepare: list(2, known), run: add},
+		{name: "add many", prepare: list(-1, none), run: add},
+		{name: "add in a transaction", prepare: list(7, some), run: addTx},
+		{name: "add what is known in a transaction", prepare: list(2, known), run: addTx},
 	}
 }
 
@@ -184,16 +184,16 @@ func deliveryOperations() []operation {
 			e.prepared = all
 		}
 	}
-	record := func(e *trial) (any, error) { return e.results(e.Store, e.prepared.([]store.Outcome)) }
+	record := func(e *trial) (any, error) { return e.recordOutcomes(e.Store, e.prepared.([]store.Outcome)) }
 	return []operation{
 		{
 			name: "claim", answerCounts: true,
 			prepare: func(e *trial) { e.addBatches("a", 2); e.addBatches("b", 1) },
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				got, err := e.claimLanes(e.Store, 1000, "a", "b")
-				e.prepared = claims(got)
+				e.prepared = sortedClaims(got)
 				var named []string
-				for _, c := range claims(got) {
+				for _, c := range sortedClaims(got) {
 					named = append(named, fmt.Sprint(c.Key, " ", c.Attempt, " ", c.Version, " ", string(got.Payloads[c.Row])))
 				}
 				return named, err
@@ -203,20 +203,20 @@ func deliveryOperations() []operation {
 				for _, c := range e.prepared.([]store.Claim) {
 					back = append(back, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Unposted, Back: c.From})
 				}
-				_, err := e.results(e.Faultless, back)
+				_, err := e.recordOutcomes(e.Faultless, back)
 				require.NoError(e, err)
 				free := 0
 				e.retryWhileLocked(func() bool {
 					again, err := e.claimLanes(e.Faultless, 2000, "a", "b")
 					require.NoError(e, err)
-					free += len(claims(again))
+					free += len(sortedClaims(again))
 					return free == 3
 				})
 				require.Equal(e, 3, free, "something is still claimed")
 			},
 		},
-		{name: "record what comes with its row", prepare: outcomes(true), do: record},
-		{name: "record", prepare: outcomes(false), do: record},
+		{name: "record what comes with its row", prepare: outcomes(true), run: record},
+		{name: "record", prepare: outcomes(false), run: record},
 		{
 			name: "lease rows", // a lease does not show in a dump
 			prepare: func(e *trial) {
@@ -224,10 +224,10 @@ func deliveryOperations() []operation {
 				for _, c := range e.claimedBatches("a", 2) {
 					all = append(all, store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted})
 				}
-				_, err := e.results(e.Faultless, all)
+				_, err := e.recordOutcomes(e.Faultless, all)
 				require.NoError(e, err)
 			},
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				rows, err := e.Store.Pending(e.Context(), store.PendingQuery{Limit: 99, Lease: time.Hour})
 				var named []batch.ID
 				for _, r := range rows {
@@ -248,7 +248,7 @@ func deliveryOperations() []operation {
 						known[r.Key.ID] = true
 					}
 					leased := true
-					for _, key := range e.keys {
+					for _, key := range e.dumpedKeys {
 						look, err := e.Faultless.Look(e.Context(), key, 1)
 						require.NoError(e, err)
 						leased = leased && look.Row.NextCheck.Sub(look.At) > time.Minute
@@ -261,7 +261,7 @@ func deliveryOperations() []operation {
 		{
 			name:    "keep prepared bytes",
 			prepare: func(e *trial) { e.prepared = e.claimedBatches("a", 2) },
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				var list []store.Prepared
 				for _, c := range e.prepared.([]store.Claim) {
 					list = append(list, store.Prepared{Ref: c.Ref, Version: c.Version, Bytes: []byte("prepared")})
@@ -277,7 +277,7 @@ func personOperations() []operation {
 	rejected := func(e *trial) batch.Key {
 		e.finalBatches("a", 1, store.Refused)
 		e.addBatches("a", 3)
-		return e.keys[0]
+		return e.dumpedKeys[0]
 	}
 	return []operation{
 		personOperation("cancel", waits, func(e *trial, seen batch.Record) (batch.Record, error) {
@@ -288,7 +288,7 @@ func personOperations() []operation {
 		}),
 		personOperation("decide", func(e *trial) batch.Key {
 			c := e.claimedBatches("a", 1)[0]
-			_, err := e.results(e.Faultless, []store.Outcome{{
+			_, err := e.recordOutcomes(e.Faultless, []store.Outcome{{
 				Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Doubtful, Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: "?"},
 			}})
 			require.NoError(e, err)
@@ -298,20 +298,20 @@ func personOperations() []operation {
 		}),
 		{
 			name: "pause", prepare: func(e *trial) { e.addBatches("a", 1) },
-			do: func(e *trial) (any, error) {
-				_, _, err := e.Store.Steer(e.Context(), store.Steering{Action: batch.ActionPause, Scope: batch.Only(e.keys[0].Service), By: person})
+			run: func(e *trial) (any, error) {
+				_, _, err := e.Store.Steer(e.Context(), store.Steering{Action: batch.ActionPause, Scope: batch.Only(e.dumpedKeys[0].Service), By: person})
 				return nil, err
 			},
 		},
 		{
 			name: "keep texts", prepare: func(e *trial) {
-				e.more = func() any {
+				e.dumpMore = func() any {
 					kept, _, err := e.Faultless.ReadTexts(e.Context(), "flaky", e.name, e.name+" part")
 					require.NoError(e, err)
 					return []any{kept[0].Body, kept[1].Body}
 				}
 			},
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				_, err := e.Store.SwapTexts(e.Context(), store.Text{Kind: "flaky", Name: e.name, Body: "text"}, store.Text{Kind: "flaky", Name: e.name + " part", Body: "one"})
 				return nil, err
 			},
@@ -322,7 +322,7 @@ func personOperations() []operation {
 func upkeepOperations() []operation {
 	return []operation{
 		{
-			name: "prune", inParts: true,
+			name: "prune", hasSeveralTransactions: true,
 			prepare: func(e *trial) {
 				_, err := e.Faultless.Prune(e.Context(), store.PruneQuery{Limit: 100_000}) // removes the rows of other trials
 				require.NoError(e, err)
@@ -330,22 +330,22 @@ func upkeepOperations() []operation {
 				e.finalBatches("b", 1, store.Refused)
 				e.addBatches("a", 3)
 			},
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				_, err := e.Store.Prune(e.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 				return nil, err
 			},
 		},
 		{
-			name: "journal", inParts: true,
+			name: "journal", hasSeveralTransactions: true,
 			prepare: func(e *trial) {
-				e.more = func() any {
+				e.dumpMore = func() any {
 					found, err := e.Faultless.FindStream(e.Context(), e.name, []string{"1", "2"})
 					require.NoError(e, err)
 					slices.Sort(found.IDs)
 					return []any{found.IDs, found.Cursor}
 				}
 			},
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				epoch, held, err := e.Store.LeaseStream(e.Context(), e.name, "holder", time.Hour)
 				if err != nil || !held {
 					return held, err

@@ -14,7 +14,7 @@ import (
 // newOrders returns n new orders of a party.
 func (e *trial) newOrders(n int, deadline time.Time) (all []order.Order) {
 	party := batch.ServiceID(e.name + "p")
-	e.orders = []batch.ServiceID{party}
+	e.dumpedParties = []batch.ServiceID{party}
 	for i := range n {
 		all = append(all, order.Order{ID: order.ID(fmt.Sprint(e.name, "o", i)), Party: party, Payload: []byte("x"), Key: fmt.Sprint(e.name, i), Deadline: deadline})
 	}
@@ -50,27 +50,27 @@ func orderOperations() []operation {
 	return []operation{
 		{
 			name: "add orders", prepare: func(e *trial) { e.prepared = e.newOrders(3, time.Time{}) },
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				return nil, e.Store.AddOrders(e.Context(), e.prepared.([]order.Order)...)
 			},
 		},
 		{
-			name: "make a batch of orders", prepare: func(e *trial) { queued(e); e.batch("p", "made") },
-			do: func(e *trial) (any, error) {
-				return e.Store.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))
+			name: "make a batch of orders", prepare: func(e *trial) { queued(e); e.newBatch("p", "made") },
+			run: func(e *trial) (any, error) {
+				return e.Store.PrepareBatch(e.Context(), e.newBatch("p", "made"), refs(e))
 			},
 		},
 		{
-			name: "settle orders", inParts: true, // after a lost answer, the repeated call returns false
+			name: "settle orders", hasSeveralTransactions: true, // after a lost answer, the repeated call returns false
 			prepare: func(e *trial) {
 				queued(e)
-				did, err := e.Faultless.PrepareBatch(e.Context(), e.batch("p", "made"), refs(e))
+				did, err := e.Faultless.PrepareBatch(e.Context(), e.newBatch("p", "made"), refs(e))
 				require.NoError(e, err)
 				require.True(e, did)
 				got, err := e.claimLanes(e.Faultless, 1000, "p")
 				require.NoError(e, err)
-				c := claims(got)[0]
-				_, err = e.results(e.Faultless, []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.IsCommitted}})
+				c := sortedClaims(got)[0]
+				_, err = e.recordOutcomes(e.Faultless, []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.IsCommitted}})
 				require.NoError(e, err)
 				rec, err := e.Faultless.Get(e.Context(), c.Key)
 				require.NoError(e, err)
@@ -80,25 +80,25 @@ func orderOperations() []operation {
 				}
 				e.prepared = order.Settlement{Batch: c.Key, Version: rec.Version, Orders: verdictsOf(dequeued, order.Confirmed, "")}
 			},
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				return e.Store.SettleOrders(e.Context(), []order.Settlement{e.prepared.(order.Settlement)})
 			},
 		},
 		{
 			name: "fail orders", prepare: queued,
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				return e.Store.FailOrders(e.Context(), verdictsOf(refs(e), order.Failed, ""))
 			},
 		},
 		{
 			name: "split orders", prepare: queued,
-			do: func(e *trial) (any, error) {
+			run: func(e *trial) (any, error) {
 				return e.Store.SplitOrders(e.Context(), verdictsOf(refs(e), order.Queued, "g"))
 			},
 		},
 		{
-			name: "expire orders", inParts: true, prepare: func(e *trial) { e.addOrders(3, time.Now().Add(-time.Hour)) },
-			do: func(e *trial) (any, error) {
+			name: "expire orders", hasSeveralTransactions: true, prepare: func(e *trial) { e.addOrders(3, time.Now().Add(-time.Hour)) },
+			run: func(e *trial) (any, error) {
 				_, err := e.Store.ExpireOrders(e.Context(), 9)
 				return nil, err
 			},

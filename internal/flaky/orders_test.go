@@ -22,21 +22,21 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// builder makes a batch whose id consists of the ids of its orders.
-type builder struct{}
+// namingBuilder makes a batch whose id consists of the ids of its orders.
+type namingBuilder struct{}
 
-func (builder) Build(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
+func (namingBuilder) Build(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	return batch.Batch{ID: batch.ID("b-" + string(orders[0].ID)), Service: party, Payload: []byte("x")}, nil
 }
 
-// orders measures the latencies of orders on a store on which one call in every fails. If every is
-// 0, none fails.
-func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flaky.Faults) {
+// measureOrders measures the latencies of orders on a store on which one call in every fails. If
+// every is 0, none fails.
+func measureOrders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flaky.Faults) {
 	synctest.Test(t, func(t *testing.T) {
 		f = flaky.New(seed, max(1, every))
 		inner := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Millisecond})
-		e, err := autobatch.New(&flaky.Orders{Store: inner, Faults: f}, builder{}, nil)
+		e, err := autobatch.New(&flaky.Orders{Store: inner, Faults: f}, namingBuilder{}, nil)
 		require.NoError(t, err)
 		r, err := dltbatch.New(&flaky.Store{Store: inner, Faults: f}, ledger, &dltbatch.Options{Observer: e})
 		require.NoError(t, err)
@@ -45,7 +45,7 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 		running.Go(func() { assert.NoError(t, r.Run(ctx)) })
 		running.Go(func() { assert.NoError(t, e.Run(ctx)) })
 		synctest.Wait()
-		f.Calm(every == 0)
+		f.SetCalm(every == 0)
 		again := func(do func() error) {
 			for err := do(); err != nil; err = do() {
 				if !errors.Is(err, flaky.ErrBefore) && !errors.Is(err, flaky.ErrAfter) {
@@ -78,7 +78,7 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 			})
 		}
 		parties.Wait()
-		f.Calm(true)
+		f.SetCalm(true)
 		cancel()
 		running.Wait()
 		executed := 0
@@ -96,11 +96,11 @@ func orders(t *testing.T, seed uint64, every int) (took flaky.Latencies, f *flak
 
 // The loops of auto-batching also retry by themselves.
 func TestOneCallInTenFailsOrders(t *testing.T) {
-	calm, _ := orders(t, 1, 0)
+	calm, _ := measureOrders(t, 1, 0)
 	t.Logf("no faults: %s", calm)
 	for seed := uint64(1); seed <= 3; seed++ {
-		took, f := orders(t, seed, 10)
+		took, f := measureOrders(t, seed, 10)
 		t.Logf("%s\n%s", took, f)
-		assert.LessOrEqual(t, took.At(0.99)-calm.At(0.99), time.Second, "p99")
+		assert.LessOrEqual(t, took.Quantile(0.99)-calm.Quantile(0.99), time.Second, "p99")
 	}
 }

@@ -22,12 +22,12 @@ import (
 
 // openSQLite returns a migrated store whose statements fail.
 func openSQLite(t *testing.T, f *flaky.Faults) *sqlite.Store {
-	_, s := openBoth(t, f)
+	_, s := openDatabaseAndStore(t, f)
 	return s
 }
 
-// openBoth returns the database, and a migrated store whose statements fail.
-func openBoth(t *testing.T, f *flaky.Faults) (*sql.DB, *sqlite.Store) {
+// openDatabaseAndStore returns the database, and a migrated store whose statements fail.
+func openDatabaseAndStore(t *testing.T, f *flaky.Faults) (*sql.DB, *sqlite.Store) {
 	dsn := fmt.Sprintf("file:%s?_journal_mode=WAL&_busy_timeout=5000&_synchronous=NORMAL&_foreign_keys=on&_txlock=immediate", filepath.Join(t.TempDir(), "q.db"))
 	db, err := f.Open("sqlite3", dsn)
 	require.NoError(t, err)
@@ -42,13 +42,13 @@ func openBoth(t *testing.T, f *flaky.Faults) (*sql.DB, *sqlite.Store) {
 
 func TestContractSQLite(t *testing.T) {
 	f := flaky.New(1, 10)
-	flaky.Contract(t, openSQLite(t, f), f)
+	flaky.CheckErrorPromises(t, openSQLite(t, f), f)
 }
 
 // If one statement in ten fails, all batches become final, once and in order. The test runs in
 // real time, and prints the latencies.
 func TestOneStatementInTenFailsSQLite(t *testing.T) {
-	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
+	load := flaky.Load{Lanes: 8, MeanPause: 200 * time.Millisecond, Duration: 4 * time.Second}
 	calm := flaky.New(1, 1<<30)
 	t.Logf("no faults: %s", load.Run(t, openSQLite(t, calm), calm, nil))
 	f := flaky.New(uint64(time.Now().UnixNano()), 10)
@@ -82,9 +82,9 @@ func TestABeginWithoutAnAnswer(t *testing.T) {
 		}
 		for i := range 20 {
 			if rollback {
-				f.Next("ROLLBACK", false)
+				f.FailNext("ROLLBACK", false)
 			}
-			f.Next("BEGIN", true)
+			f.FailNext("BEGIN", true)
 			time.Sleep(2 * time.Millisecond)
 			err := s.Add(t.Context(), batch.Batch{ID: batch.ID(fmt.Sprint("b", i)), Service: "s", Payload: []byte("x")})
 			if err != nil && !errors.Is(err, flaky.ErrAfter) {
@@ -101,9 +101,9 @@ func TestABeginWithoutAnAnswer(t *testing.T) {
 func TestEveryStatementFailsSQLite(t *testing.T) {
 	tier.Long(t)
 	f := flaky.New(1, 10)
-	db, s := openBoth(t, f)
-	flaky.Every(t, flaky.Subject{
-		Store: s, Faultless: s, Faults: f, Kinds: []flaky.Kind{flaky.Before, flaky.After, flaky.Undone}, ManyBatches: 12,
+	db, s := openDatabaseAndStore(t, f)
+	flaky.FailEachStatement(t, flaky.FailingStore{
+		Store: s, Faultless: s, Faults: f, Kinds: []flaky.Kind{flaky.Before, flaky.After, flaky.RolledBack}, ManyBatches: 12,
 		AddTx: func(ctx context.Context, batches ...batch.Batch) error {
 			tx, err := db.BeginTx(ctx, nil)
 			if err != nil {

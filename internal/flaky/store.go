@@ -43,7 +43,7 @@ func (s *Store) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 // Claim is [store.Store].Claim. If its answer is lost it returns, as a store must, the claims that
 // it may have made.
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	return half(s.Faults, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
+	return callKeepingResult(s.Faults, "Claim", func() (store.Claimed, error) { return s.Store.Claim(ctx, q, choose) })
 }
 
 // Payloads is [store.Store].Payloads.
@@ -64,7 +64,7 @@ func (s *Store) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 // Pending is [store.Store].Pending. If its answer is lost it returns, as a store must, the rows
 // that it may have leased.
 func (s *Store) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	return half(s.Faults, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
+	return callKeepingResult(s.Faults, "Pending", func() ([]store.InFlight, error) { return s.Store.Pending(ctx, q) })
 }
 
 // Witnesses is [store.Store].Witnesses.

@@ -101,13 +101,13 @@ func (w *faultyConn) drawForMessage(kind byte, body []byte) {
 	default:
 		return
 	}
-	switch k := w.f.draw(w.boundVerb); k {
-	case Before, Cut, Undone:
+	switch k := w.f.drawKind(w.boundVerb); k {
+	case Before, ConnectionCut, RolledBack:
 		w.brokenErr = fmt.Errorf("%s: %w", w.boundVerb, ErrBefore)
 	case After, Shutdown:
 		w.loseAnswerErr = fmt.Errorf("%s: %w", w.boundVerb, ErrAfter)
 		w.saysItEnds = k == Shutdown
-	case Doomed:
+	case CommitRolledBack:
 		w.commitDoomed = true
 	}
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// flakyStore opens a migrated store whose statements fail. With database/sql the connections stay
-// usable; with pgx's pool they break.
-func flakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
-	st, _ := flakyApp(t, newSpace(t, d), f)
+// newFlakyStore opens a migrated store whose statements fail. With database/sql the connections
+// stay usable; with pgx's pool they break.
+func newFlakyStore(t *testing.T, d driver, f *flaky.Faults) store.Store {
+	st, _ := newFlakyApp(t, newSpace(t, d), f)
 	return st
 }
 
-// both is a store of batches and of orders.
-type both interface {
+// batchAndOrderStore is a store of batches and of orders.
+type batchAndOrderStore interface {
 	store.Store
 	order.Store
 }
 
-// flakyApp also returns a function that adds batches in a transaction of the application.
-func flakyApp(t *testing.T, s *space, f *flaky.Faults) (both, func(ctx context.Context, batches ...batch.Batch) error) {
+// newFlakyApp also returns a function that adds batches in a transaction of the application.
+func newFlakyApp(t *testing.T, s *space, f *flaky.Faults) (batchAndOrderStore, func(ctx context.Context, batches ...batch.Batch) error) {
 	d := s.d
 	o := &postgres.Options{Schema: s.schema}
 	if d.pool {
@@ -81,7 +81,7 @@ func TestContractOfErrors(t *testing.T) {
 	for _, d := range []driver{pooled, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			f := flaky.New(1, 10)
-			flaky.Contract(t, flakyStore(t, d, f), f)
+			flaky.CheckErrorPromises(t, newFlakyStore(t, d, f), f)
 		})
 	}
 }
@@ -90,14 +90,14 @@ func TestContractOfErrors(t *testing.T) {
 // real time; the log shows how long it took.
 func TestOneStatementInTenFails(t *testing.T) {
 	t.Parallel()
-	load := flaky.Load{Lanes: 8, Pause: 200 * time.Millisecond, For: 4 * time.Second}
+	load := flaky.Load{Lanes: 8, MeanPause: 200 * time.Millisecond, Duration: 4 * time.Second}
 	for _, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			calm := flaky.New(1, 1<<30)
-			t.Logf("no faults: %s", load.Run(t, flakyStore(t, d, calm), calm, nil))
+			t.Logf("no faults: %s", load.Run(t, newFlakyStore(t, d, calm), calm, nil))
 			f := flaky.New(uint64(time.Now().UnixNano()), 10)
-			t.Logf("one in ten: %s\n%s", load.Run(t, flakyStore(t, d, f), f, nil), f)
+			t.Logf("one in ten: %s\n%s", load.Run(t, newFlakyStore(t, d, f), f, nil), f)
 		})
 	}
 }
@@ -111,13 +111,13 @@ func TestEveryStatementFails(t *testing.T) {
 			t.Parallel()
 			f := flaky.New(1, 10)
 			s := newSpace(t, d)
-			st, addTx := flakyApp(t, s, f)
+			st, addTx := newFlakyApp(t, s, f)
 			calm := s.as("postgres")
-			kinds := []flaky.Kind{flaky.Before, flaky.After, flaky.Cut, flaky.Shutdown, flaky.Doomed}
+			kinds := []flaky.Kind{flaky.Before, flaky.After, flaky.ConnectionCut, flaky.Shutdown, flaky.CommitRolledBack}
 			if d.pool {
 				kinds = kinds[1:] // with pgx's pool, Before is the same as Cut
 			}
-			flaky.Every(t, flaky.Subject{Store: st, Faultless: calm.both, Faults: f, Kinds: kinds, AddTx: addTx, ManyBatches: 100})
+			flaky.FailEachStatement(t, flaky.FailingStore{Store: st, Faultless: calm.batchAndOrderStore, Faults: f, Kinds: kinds, AddTx: addTx, ManyBatches: 100})
 		})
 	}
 }

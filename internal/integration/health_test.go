@@ -55,7 +55,7 @@ func TestHealthWithoutPostgreSQL(t *testing.T) {
 		assert.Equal(t, health.ConditionIdle, h.Ledger.Condition)
 		time.Sleep(100 * time.Millisecond)
 	}
-	require.NoError(t, cluster.Restart())
+	require.NoError(t, cluster.RestartImmediately())
 	begin = time.Now()
 	require.Eventually(t, is(health.ConditionOK), 2*time.Minute, 10*time.Millisecond)
 	t.Logf("over after %s", time.Since(begin))

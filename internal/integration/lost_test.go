@@ -47,22 +47,22 @@ func TestLostCommitsAreReported(t *testing.T) {
 	}{
 		{"an Add", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, true, "batch s/lost is gone", false},
 		{"an Add before a plain restart", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, false, "batch s/lost is gone", true},
-		{"a claim", func(t *testing.T, st *postgres.Store) { assert.Equal(t, batch.ID("kept"), next(t, st, "s")) }, false, "batch s/kept was written as version", false},
+		{"a claim", func(t *testing.T, st *postgres.Store) { assert.Equal(t, batch.ID("kept"), claimFirst(t, st, "s")) }, false, "batch s/kept was written as version", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			primary := pgtest.NewCluster(t, "fsync=off")
 			standby := primary.Standby(t, "")
-			db, to := switched(t, primary)
+			db, to := poolOfSwitchedServer(t, primary)
 			st, err := postgres.New(db, &postgres.Options{PauseOnLostCommits: c.pause})
 			require.NoError(t, err)
 			require.NoError(t, st.Migrate(t.Context()))
 			require.NoError(t, st.Add(t.Context(), one("s", "kept"), one("other", "claimed")))
-			assert.Equal(t, batch.ID("claimed"), next(t, st, "other"))
-			leaveBehind(t, primary, standby)
+			assert.Equal(t, batch.ID("claimed"), claimFirst(t, st, "other"))
+			cutStandbyOff(t, primary, standby)
 			c.lose(t, st)
 			if c.restarted {
-				require.NoError(t, primary.Restart())
+				require.NoError(t, primary.RestartImmediately())
 				require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 				require.NoError(t, st.Add(t.Context(), one("s", "lost"))) // added again, and now the store has the batch
 			}
@@ -88,7 +88,7 @@ func TestLostCommitsAreReported(t *testing.T) {
 				})
 				require.NoError(t, err)
 			}
-			assert.Equal(t, batch.ID("kept"), next(t, st, "s"))
+			assert.Equal(t, batch.ID("kept"), claimFirst(t, st, "s"))
 		})
 	}
 }
@@ -99,24 +99,24 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 	t.Run("a crash", func(t *testing.T) {
 		t.Parallel()
 		c := pgtest.NewCluster(t)
-		db, _ := switched(t, c)
+		db, _ := poolOfSwitchedServer(t, c)
 		st, err := postgres.New(db, nil)
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
-		learn(t, st, "s", "before")
+		learnPosition(t, st, "s", "before")
 		p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 		require.NoError(t, err)
 		require.NotZero(t, p.Batches)
 		require.NoError(t, st.Add(t.Context(), one("s", "kept")))
-		require.NoError(t, c.Restart())
+		require.NoError(t, c.RestartImmediately())
 		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
-		assert.Equal(t, batch.ID("kept"), next(t, st, "s"))
+		assert.Equal(t, batch.ID("kept"), claimFirst(t, st, "s"))
 		require.NoError(t, warningAbout(t, st, postgres.ErrLostCommits))
 	})
 	t.Run("another process prunes", func(t *testing.T) {
 		t.Parallel()
 		c := pgtest.NewCluster(t)
-		db, _ := switched(t, c)
+		db, _ := poolOfSwitchedServer(t, c)
 		open := func() *postgres.Store {
 			st, err := postgres.New(db, nil)
 			require.NoError(t, err)
@@ -132,9 +132,9 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 			require.NoError(t, err)
 			return p.Batches == 1
 		}, 20*time.Second, 20*time.Millisecond)
-		require.NoError(t, c.Restart())
+		require.NoError(t, c.RestartImmediately())
 		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
-		assert.Equal(t, batch.ID("kept"), next(t, adds, "other"))
+		assert.Equal(t, batch.ID("kept"), claimFirst(t, adds, "other"))
 		require.NoError(t, warningAbout(t, adds, postgres.ErrLostCommits))
 	})
 	t.Run("a synchronous standby", func(t *testing.T) {
@@ -150,15 +150,15 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 			return admin.QueryRow(`SELECT bool_or(sync_state = 'sync') FROM pg_stat_replication`).Scan(&sync) == nil && sync
 		}, 20*time.Second, 20*time.Millisecond)
 		require.NoError(t, admin.Close())
-		db, to := switched(t, c)
+		db, to := poolOfSwitchedServer(t, c)
 		st, err := postgres.New(db, nil)
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
-		learn(t, st, "s", "before")
+		learnPosition(t, st, "s", "before")
 		require.NoError(t, st.Add(t.Context(), one("s", "kept")))
 		takeOver(t, c, standby, to)
 		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
-		assert.Equal(t, batch.ID("kept"), next(t, st, "s"))
+		assert.Equal(t, batch.ID("kept"), claimFirst(t, st, "s"))
 		require.NoError(t, warningAbout(t, st, postgres.ErrLostCommits))
 	})
 }
@@ -169,7 +169,7 @@ func TestARunnerReportsLostCommits(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")
 	standby := c.Standby(t, "")
-	db, to := switched(t, c)
+	db, to := poolOfSwitchedServer(t, c)
 	st, err := postgres.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
@@ -193,7 +193,7 @@ func TestARunnerReportsLostCommits(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), b))
 		half = append(half, b.Key())
 	}
-	leaveBehind(t, c, standby)
+	cutStandbyOff(t, c, standby)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -251,7 +251,7 @@ func TestLostCommitsBehindAPooler(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
 	require.NoError(t, st.Add(t.Context(), one("s", "kept")))
-	leaveBehind(t, primary, standby)
+	cutStandbyOff(t, primary, standby)
 	require.NoError(t, st.Add(t.Context(), one("s", "lost")))
 	require.NoError(t, primary.Crash())
 	require.NoError(t, standby.Promote())
@@ -272,7 +272,7 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewCluster(t, "fsync=off")
 	standby := primary.Standby(t, "")
-	db, to := switched(t, primary)
+	db, to := poolOfSwitchedServer(t, primary)
 	open := func(name string) (*postgres.Store, func()) {
 		st, err := postgres.New(db, &postgres.Options{PauseOnLostCommits: true})
 		require.NoError(t, err)
@@ -288,8 +288,8 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	require.NoError(t, posts.Add(t.Context(), one("s", "posted"), one("s", "behind")))
 	show()
 	showFirst()
-	leaveBehind(t, primary, standby)
-	assert.Equal(t, batch.ID("posted"), next(t, posts, "s"))
+	cutStandbyOff(t, primary, standby)
+	assert.Equal(t, batch.ID("posted"), claimFirst(t, posts, "s"))
 	require.NoError(t, late.Add(t.Context(), one("late", "lost")))
 	takeOver(t, primary, standby, to)
 	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
@@ -299,7 +299,7 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	require.ErrorContains(t, err, "not every instance has looked")
 	assert.Empty(t, got.Runs)
 	show() // checks, and pauses everything
-	assert.Empty(t, next(t, first, "s"), "everything is paused")
+	assert.Empty(t, claimFirst(t, first, "s"), "everything is paused")
 	_, err = oneOf(t, posts, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)
 
@@ -314,5 +314,5 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	control, err = first.Control(t.Context(), batch.Everything())
 	require.NoError(t, err)
 	assert.Zero(t, control.PausedAt, "the person has looked")
-	assert.Equal(t, batch.ID("posted"), next(t, first, "s"))
+	assert.Equal(t, batch.ID("posted"), claimFirst(t, first, "s"))
 }

@@ -27,37 +27,37 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// removal is an application whose schema moves from one server to another. Processes with either
-// data source name run during the whole move.
-type removal struct {
+// schemaMove is an application whose schema moves from one server to another. Processes with
+// either data source name run during the whole move.
+type schemaMove struct {
 	*testing.T
 	schema string
-	dsn    [2]string // of the old server, and of the new one
+	dsns   [2]string // the old server's, and the new one's
 	pools  [2]*pgxpool.Pool
 	stores [2]*native.Store
 	ledger *memory.Ledger
 
-	mu      sync.Mutex
-	order   map[batch.ServiceID][]batch.ID // acknowledged batches
-	refused []batch.Key                    // batches whose Add returned an error
-	inTx    int                            // number of acknowledged batches added in a transaction
-	turned  [2]int                         // calls that succeeded on each server
+	mu            sync.Mutex
+	acknowledged  map[batch.ServiceID][]batch.ID // acknowledged batches
+	refusedKeys   []batch.Key                    // batches whose Add returned an error
+	addedInTx     int                            // number of acknowledged batches added in a transaction
+	callsByServer [2]int                         // calls that succeeded on each server
 }
 
-func newRemoval(t *testing.T) *removal {
-	r := &removal{
-		T: t, schema: fmt.Sprintf("removal%d", time.Now().UnixNano()), order: map[batch.ServiceID][]batch.ID{},
-		dsn: [2]string{pgtest.Start(t), pgtest.NewCluster(t).DSN("")},
+func newSchemaMove(t *testing.T) *schemaMove {
+	r := &schemaMove{
+		T: t, schema: fmt.Sprintf("removal%d", time.Now().UnixNano()), acknowledged: map[batch.ServiceID][]batch.ID{},
+		dsns: [2]string{pgtest.Start(t), pgtest.NewCluster(t).DSN("")},
 	}
 	traits := memory.Unforgiving(10 * time.Millisecond)
 	r.ledger = memory.New(&memory.Options{Traits: &traits, CommitAfter: 2 * time.Millisecond})
-	for i, dsn := range r.dsn {
+	for i, dsn := range r.dsns {
 		r.pools[i] = shardPool(t, dsn)
 		var err error
 		r.stores[i], err = native.New(r.pools[i], &postgres.Options{Schema: r.schema})
 		require.NoError(t, err)
 		// The application's own rows are in another schema.
-		r.exec(i, `CREATE SCHEMA own_`+r.schema, `CREATE TABLE own_`+r.schema+`.transfers (id text PRIMARY KEY)`)
+		r.execOn(i, `CREATE SCHEMA own_`+r.schema, `CREATE TABLE own_`+r.schema+`.transfers (id text PRIMARY KEY)`)
 	}
 	t.Cleanup(func() {
 		for _, name := range []string{r.schema, r.schema + "_moved", "own_" + r.schema} {
@@ -69,7 +69,7 @@ func newRemoval(t *testing.T) *removal {
 	return r
 }
 
-func (r *removal) exec(server int, statements ...string) {
+func (r *schemaMove) execOn(server int, statements ...string) {
 	r.Helper()
 	for _, s := range statements {
 		_, err := r.pools[server].Exec(r.Context(), s)
@@ -77,20 +77,22 @@ func (r *removal) exec(server int, statements ...string) {
 	}
 }
 
-// count returns the number that a query yields on a server.
-func (r *removal) count(server int, query string) (n int) {
+// queryNumber returns the number that a query yields on a server.
+func (r *schemaMove) queryNumber(server int, query string) (n int) {
 	r.Helper()
 	require.NoError(r, r.pools[server].QueryRow(r.Context(), query).Scan(&n))
 	return n
 }
 
-// move returns a new process that moves the schema.
-func (r *removal) move() (m *moving.Move, end func()) { return r.moveAnd(func(string) {}) }
+// newMover returns a new process that moves the schema.
+func (r *schemaMove) newMover() (m *moving.Move, end func()) {
+	return r.newTalkingMover(func(string) {})
+}
 
-func (r *removal) moveAnd(say func(string)) (m *moving.Move, end func()) {
+func (r *schemaMove) newTalkingMover(say func(string)) (m *moving.Move, end func()) {
 	r.Helper()
 	var pools [2]*pgxpool.Pool
-	for i, dsn := range r.dsn {
+	for i, dsn := range r.dsns {
 		pool, err := pgxpool.New(r.Context(), dsn)
 		require.NoError(r, err)
 		pools[i] = pool
@@ -103,22 +105,22 @@ func (r *removal) moveAnd(say func(string)) (m *moving.Move, end func()) {
 	}
 }
 
-// step does one step in a process of its own.
-func (r *removal) step(ctx context.Context) (moving.Standing, error) {
-	m, end := r.move()
+// doStep does one step in a process of its own.
+func (r *schemaMove) doStep(ctx context.Context) (moving.Standing, error) {
+	m, end := r.newMover()
 	defer end()
 	return m.Next(ctx)
 }
 
-// deliver runs a Runner on one of the servers until ctx ends, and restarts it after each error, as
-// a supervisor would.
-func (r *removal) deliver(ctx context.Context, server int) error {
+// runRunners runs a Runner on one of the servers until ctx ends, and restarts it after each error,
+// as a supervisor would.
+func (r *schemaMove) runRunners(ctx context.Context, server int) error {
 	for ctx.Err() == nil {
 		run, err := dltbatch.New(r.stores[server], r.ledger, &dltbatch.Options{PollInterval: 10 * time.Millisecond, ScanInterval: 50 * time.Millisecond})
 		if err != nil {
 			return err
 		}
-		if err := run.Run(ctx); ctx.Err() == nil && !elsewhere(err) {
+		if err := run.Run(ctx); ctx.Err() == nil && !isSchemaGone(err) {
 			return fmt.Errorf("the Runner of server %d: %w", server, err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -126,16 +128,16 @@ func (r *removal) deliver(ctx context.Context, server int) error {
 	return nil
 }
 
-// elsewhere reports whether an error says that the schema is not on this server.
-func elsewhere(err error) bool {
+// isSchemaGone reports whether an error says that the schema is not on this server.
+func isSchemaGone(err error) bool {
 	if pg, is := errors.AsType[*pgconn.PgError](err); is && (pg.Code == "40P01" || pg.Code == "55P03") { // the transaction was rolled back
 		return true
 	}
 	return errors.Is(err, store.ErrSchemaMoved) || errors.Is(err, store.ErrNotMigrated)
 }
 
-// add adds one batch on a server: in a call, or in a transaction of the application.
-func (r *removal) add(ctx context.Context, server int, b batch.Batch, inTx bool) error {
+// addOne adds one batch on a server: in a call, or in a transaction of the application.
+func (r *schemaMove) addOne(ctx context.Context, server int, b batch.Batch, inTx bool) error {
 	if !inTx {
 		return r.stores[server].Add(ctx, b)
 	}
@@ -147,28 +149,28 @@ func (r *removal) add(ctx context.Context, server int, b batch.Batch, inTx bool)
 	})
 }
 
-// adds adds to a lane until the new server has taken some batches. After an error it changes to
-// the other server and uses another batch, since the batch of the failed call must not be stored
-// anywhere.
-func (r *removal) adds(ctx context.Context, lane string) error {
+// addUntilMoved adds to a lane until the new server has taken some batches. After an error it
+// changes to the other server and uses another batch, since the batch of the failed call must not
+// be stored anywhere.
+func (r *schemaMove) addUntilMoved(ctx context.Context, lane string) error {
 	for i, server, late := 0, 0, 0; late < 5; i++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		b := one(lane, fmt.Sprint(lane, " ", i))
 		inTx := i%3 == 0
-		err := r.add(ctx, server, b, inTx)
+		err := r.addOne(ctx, server, b, inTx)
 		r.mu.Lock()
 		switch {
 		case err == nil:
-			r.order[b.Service] = append(r.order[b.Service], b.ID)
-			r.turned[server]++
+			r.acknowledged[b.Service] = append(r.acknowledged[b.Service], b.ID)
+			r.callsByServer[server]++
 			if inTx {
-				r.inTx++
+				r.addedInTx++
 			}
 			late += server
-		case elsewhere(err):
-			r.refused = append(r.refused, b.Key())
+		case isSchemaGone(err):
+			r.refusedKeys = append(r.refusedKeys, b.Key())
 			server = 1 - server
 		default:
 			r.mu.Unlock()
@@ -180,69 +182,69 @@ func (r *removal) adds(ctx context.Context, lane string) error {
 	return nil
 }
 
-// settled checks the result after everything has moved: no batch is lost, executed twice or out of
-// order, and no refused batch is stored.
-func (r *removal) settled(server int) {
+// checkAllMoved checks the result after everything has moved: no batch is lost, executed twice or
+// out of order, and no refused batch is stored.
+func (r *schemaMove) checkAllMoved(server int) {
 	r.Helper()
 	ctx := r.Context()
 	waitFor(r.T, func() bool {
-		return r.count(server, `SELECT (SELECT count(*) FROM `+r.schema+`.waiting_batches) + (SELECT count(*) FROM `+r.schema+`.attempted_batches)`) == 0
+		return r.queryNumber(server, `SELECT (SELECT count(*) FROM `+r.schema+`.waiting_batches) + (SELECT count(*) FROM `+r.schema+`.attempted_batches)`) == 0
 	})
-	require.NoError(r, r.ledger.Verify(r.order))
+	require.NoError(r, r.ledger.Verify(r.acknowledged))
 	var all int
-	for service, ids := range r.order {
+	for service, ids := range r.acknowledged {
 		assert.Equal(r, ids, r.ledger.Log(service), service)
 		all += len(ids)
 	}
-	assert.Equal(r, all, r.count(server, `SELECT count(*) FROM `+r.schema+`.outcomes WHERE state = `+fmt.Sprint(int(batch.Committed))))
-	assert.Equal(r, all, r.count(server, `SELECT count(*) FROM `+r.schema+`.batches`))
-	for _, key := range r.refused {
+	assert.Equal(r, all, r.queryNumber(server, `SELECT count(*) FROM `+r.schema+`.outcomes WHERE state = `+fmt.Sprint(int(batch.Committed))))
+	assert.Equal(r, all, r.queryNumber(server, `SELECT count(*) FROM `+r.schema+`.batches`))
+	for _, key := range r.refusedKeys {
 		_, err := r.stores[server].Get(ctx, key)
 		require.ErrorIs(r, err, batch.ErrNotFound, key)
 	}
 	own := `SELECT count(*) FROM own_` + r.schema + `.transfers`
-	assert.Equal(r, r.inTx, r.count(0, own)+r.count(1, own))
+	assert.Equal(r, r.addedInTx, r.queryNumber(0, own)+r.queryNumber(1, own))
 }
 
 // A schema moves under load. Each step is interrupted at some point, and another process completes
 // it. Adders and Runners with both data source names run all the time.
 func TestMovingUnderLoad(t *testing.T) {
 	t.Parallel()
-	r := newRemoval(t)
+	r := newSchemaMove(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var runners, adders errgroup.Group
 	for server := range 2 {
-		runners.Go(func() error { return r.deliver(ctx, server) })
+		runners.Go(func() error { return r.runRunners(ctx, server) })
 	}
 	for l := range 6 {
-		adders.Go(func() error { return r.adds(ctx, fmt.Sprint("lane ", l)) })
+		adders.Go(func() error { return r.addUntilMoved(ctx, fmt.Sprint("lane ", l)) })
 	}
-	waitFor(t, func() bool { return r.count(0, `SELECT count(*) FROM `+r.schema+`.outcomes`) > 50 })
+	waitFor(t, func() bool { return r.queryNumber(0, `SELECT count(*) FROM `+r.schema+`.outcomes`) > 50 })
 	var seen []moving.Step
 	var last moving.Standing
 	for last.Next != moving.StepDone {
 		hurried, cancel := context.WithTimeout(ctx, time.Duration(rand.IntN(30))*time.Millisecond)
-		s, err := r.step(hurried)
+		s, err := r.doStep(hurried)
 		cancel()
 		if err != nil {
 			require.Error(t, hurried.Err(), "%v", err)
-			s, err = r.step(ctx)
+			s, err = r.doStep(ctx)
 		}
 		require.NoError(t, err, "after %q", last.Next)
 		require.True(t, last.Move == "" || s.Move == last.Move, "it is one move")
 		last = s
 		seen = append(seen, s.Next)
 	}
-	t.Logf("the lanes stood for %s; steps %q", last.Stood, seen)
+	t.Logf("the lanes stood for %s; steps %q", last.StandingTime, seen)
 	require.NoError(t, adders.Wait())
-	r.settled(1)
+	r.checkAllMoved(1)
 	stop()
 	require.NoError(t, runners.Wait())
-	assert.Positive(t, r.turned[0])
-	assert.Positive(t, r.turned[1])
-	assert.Positive(t, last.Stood)
-	t.Logf("%d calls on the old server, %d on the new one, %d refused", r.turned[0], r.turned[1], len(r.refused))
+	assert.Positive(t, r.callsByServer[0])
+	assert.Positive(t, r.callsByServer[1])
+	assert.Positive(t, last.StandingTime)
+	t.Logf("%d calls on the old server, %d on the new one, %d refused", r.callsByServer[0], r.callsByServer[1], len(r.refusedKeys))
 
 	// The old server never serves the schema again, for any process, and the new one has no record
 	// of a move.
@@ -251,19 +253,19 @@ func TestMovingUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, fresh.Migrate(t.Context()), store.ErrSchemaMoved)
 	require.ErrorIs(t, fresh.Add(t.Context(), one("lane 0", "late")), store.ErrSchemaMoved)
-	assert.Zero(t, r.count(0, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename <> 'moved'`))
-	assert.Zero(t, r.count(1, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename = 'moved'`))
-	m, end := r.move()
+	assert.Zero(t, r.queryNumber(0, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename <> 'moved'`))
+	assert.Zero(t, r.queryNumber(1, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename = 'moved'`))
+	m, end := r.newMover()
 	defer end()
 	require.ErrorIs(t, m.Back(t.Context()), moving.ErrRefused)
 }
 
-// pausesLate takes a move back while another process is about to pause everything: nothing stays
-// paused by a move that is over.
-func (r *removal) pausesLate() {
+// checkPauseAfterBack takes a move back while another process is about to pause everything, and
+// checks that nothing stays paused.
+func (r *schemaMove) checkPauseAfterBack() {
 	r.Helper()
 	ctx := r.Context()
-	m, end := r.move()
+	m, end := r.newMover()
 	defer end()
 	for s := (moving.Standing{}); s.Next != moving.StepPause; {
 		var err error
@@ -277,12 +279,12 @@ func (r *removal) pausesLate() {
 	var both sync.WaitGroup
 	both.Go(func() { _, _ = m.Next(ctx) }) // the move may be over meanwhile
 	waitFor(r.T, func() bool {
-		return r.count(0, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+r.schema+`.controls'::regclass`) > 0
+		return r.queryNumber(0, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '`+r.schema+`.controls'::regclass`) > 0
 	})
 	back := make(chan struct{})
 	both.Go(func() {
 		defer close(back)
-		other, ends := r.move()
+		other, ends := r.newMover()
 		defer ends()
 		for err := other.Back(ctx); err != nil && ctx.Err() == nil; err = other.Back(ctx) {
 			time.Sleep(10 * time.Millisecond) // the other process holds the mark
@@ -304,19 +306,19 @@ func (r *removal) pausesLate() {
 // person's pause stays.
 func TestMovingBack(t *testing.T) {
 	t.Parallel()
-	r := newRemoval(t)
+	r := newSchemaMove(t)
 	ctx := t.Context()
 	role := r.schema + "_role"
 	for i := range 2 {
-		r.exec(i, `CREATE ROLE `+role)
+		r.execOn(i, `CREATE ROLE `+role)
 	}
 	t.Cleanup(func() {
 		_, err := r.pools[0].Exec(context.WithoutCancel(ctx), `DROP OWNED BY `+role+`; DROP ROLE `+role)
 		assert.NoError(t, err)
 	})
-	r.exec(0, `GRANT USAGE ON SCHEMA `+r.schema+` TO `+role, `GRANT SELECT ON ALL TABLES IN SCHEMA `+r.schema+` TO `+role)
+	r.execOn(0, `GRANT USAGE ON SCHEMA `+r.schema+` TO `+role, `GRANT SELECT ON ALL TABLES IN SCHEMA `+r.schema+` TO `+role)
 	all := func() (standing moving.Standing) {
-		m, end := r.move()
+		m, end := r.newMover()
 		defer end()
 		for standing.Next != moving.StepDone {
 			var err error
@@ -328,14 +330,14 @@ func TestMovingBack(t *testing.T) {
 	clean := `SELECT count(*) FROM pg_tables WHERE schemaname IN ('` + r.schema + `_arriving', '` + r.schema + `_moved') OR schemaname = '` + r.schema + `' AND tablename = 'moved'`
 	added := 0
 	for next, steps := moving.Step(""), 1; next != moving.StepLetGo; steps++ {
-		m, end := r.move()
+		m, end := r.newMover()
 		for range steps {
 			s, err := m.Next(ctx)
 			require.NoError(t, err)
 			require.True(t, s.Back, s.Next)
 			next = s.Next
 		}
-		other, ends := r.move()
+		other, ends := r.newMover()
 		require.NoError(t, other.Back(ctx), next)
 		_, err := m.Next(ctx)
 		require.ErrorIs(t, err, moving.ErrRefused, "who was carrying it out does not begin another")
@@ -344,20 +346,20 @@ func TestMovingBack(t *testing.T) {
 		c, err := r.stores[0].Control(ctx, batch.Everything())
 		require.NoError(t, err)
 		assert.True(t, c.PausedAt.IsZero(), "it is resumed")
-		assert.Zero(t, r.count(0, clean), next)
-		assert.Zero(t, r.count(1, clean), next)
+		assert.Zero(t, r.queryNumber(0, clean), next)
+		assert.Zero(t, r.queryNumber(1, clean), next)
 		added++
 		require.NoError(t, r.stores[0].Add(ctx, one("s", added)), next)
 	}
-	r.pausesLate()
+	r.checkPauseAfterBack()
 	_, _, err := r.stores[0].Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: batch.By{Actor: "ada", Reason: "hers"}})
 	require.NoError(t, err)
 	assert.False(t, all().Back)
 	c, err := r.stores[1].Control(ctx, batch.Everything())
 	require.NoError(t, err)
 	assert.Equal(t, "ada", c.PausedBy.Actor)
-	assert.Equal(t, added, r.count(1, `SELECT count(*) FROM `+r.schema+`.waiting_batches`))
-	r.exec(1, `SET ROLE `+role+`; SELECT count(*) FROM `+r.schema+`.batches; RESET ROLE`)
+	assert.Equal(t, added, r.queryNumber(1, `SELECT count(*) FROM `+r.schema+`.waiting_batches`))
+	r.execOn(1, `SET ROLE `+role+`; SELECT count(*) FROM `+r.schema+`.batches; RESET ROLE`)
 	require.Equal(t, moving.StepDone, all().Next, "once more: nothing is left")
 }
 
@@ -365,17 +367,17 @@ func TestMovingBack(t *testing.T) {
 // may still be posting. A row that differs on the new server is found.
 func TestMovingWaits(t *testing.T) {
 	t.Parallel()
-	r := newRemoval(t)
+	r := newSchemaMove(t)
 	ctx := t.Context()
 	until := func(next moving.Step) {
 		for s := (moving.Standing{}); s.Next != next; {
 			var err error
-			s, err = r.step(ctx)
+			s, err = r.doStep(ctx)
 			require.NoError(t, err)
 		}
 	}
 	for range 1000 { // so that transaction numbers are higher on the old server
-		r.exec(0, `SELECT txid_current()`)
+		r.execOn(0, `SELECT txid_current()`)
 	}
 	require.NoError(t, r.stores[0].Add(ctx, one("claimed", "posting")))
 	claimed, err := r.stores[0].Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"claimed"}, Limit: 1, Window: 10, TTL: time.Hour},
@@ -389,7 +391,7 @@ func TestMovingWaits(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.stores[0].Tx(tx).Add(ctx, one("s", "begun")))
 	var said sync.Map
-	m, end := r.moveAnd(func(text string) { said.Store(text, true) })
+	m, end := r.newTalkingMover(func(text string) { said.Store(text, true) })
 	defer end()
 	renamed := make(chan error, 1)
 	go func() {
@@ -406,7 +408,7 @@ func TestMovingWaits(t *testing.T) {
 		}
 	}
 	waitFor(t, says("1 claims"))
-	r.exec(0, `UPDATE `+r.schema+`.attempted_batches SET claim_expires = 1`)
+	r.execOn(0, `UPDATE `+r.schema+`.attempted_batches SET claim_expires = 1`)
 	waitFor(t, says("transactions that have begun: process "))
 	require.NoError(t, r.stores[0].Add(ctx, one("s", "later")), "others go on meanwhile")
 	require.Empty(t, renamed)
@@ -417,11 +419,11 @@ func TestMovingWaits(t *testing.T) {
 	require.ErrorIs(t, r.stores[1].Migrate(ctx), store.ErrSchemaMoved)
 
 	until(moving.StepCompare)
-	r.exec(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
-	_, err = r.step(ctx)
+	r.execOn(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
+	_, err = r.doStep(ctx)
 	require.ErrorIs(t, err, moving.ErrRefused)
 	require.ErrorContains(t, err, "batches is not the same on both servers")
-	r.exec(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
+	r.execOn(1, `UPDATE `+r.schema+`_arriving.batches SET trace = NOT trace WHERE header_signature = 'begun'`)
 	until(moving.StepDone)
 	for _, id := range []batch.ID{"begun", "later"} {
 		rec, err := r.stores[1].Get(ctx, batch.Key{Service: "s", ID: id})
@@ -434,7 +436,7 @@ func TestMovingWaits(t *testing.T) {
 	rec, err := r.stores[1].Get(ctx, batch.Key{Service: "claimed", ID: "posting"})
 	require.NoError(t, err)
 	assert.Equal(t, batch.Submitting, rec.State, "the ledger is asked about it")
-	assert.Zero(t, r.count(1, `SELECT count(*) FROM `+r.schema+`.attempted_batches WHERE made_by >= txid_current()`), "transactions have other numbers here")
+	assert.Zero(t, r.queryNumber(1, `SELECT count(*) FROM `+r.schema+`.attempted_batches WHERE made_by >= txid_current()`), "transactions have other numbers here")
 	_, err = r.stores[1].Get(ctx, batch.Key{Service: "s", ID: "too late"})
 	require.ErrorIs(t, err, batch.ErrNotFound)
 }

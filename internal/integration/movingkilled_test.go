@@ -25,23 +25,23 @@ func TestMovingKilled(t *testing.T) {
 	program := buildCommand(t)
 	for round := range 2 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			r := newRemoval(t)
+			r := newSchemaMove(t)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			r.history(20_000)
+			r.addHistory(20_000)
 			var runners, adders errgroup.Group
 			for server := range 2 {
-				runners.Go(func() error { return r.deliver(ctx, server) })
+				runners.Go(func() error { return r.runRunners(ctx, server) })
 			}
 			for l := range 10 {
-				adders.Go(func() error { return r.adds(ctx, fmt.Sprint("lane ", l)) })
+				adders.Go(func() error { return r.addUntilMoved(ctx, fmt.Sprint("lane ", l)) })
 			}
-			waitFor(t, func() bool { return r.count(0, `SELECT count(*) FROM `+r.schema+`.outcomes`) > 1000 })
+			waitFor(t, func() bool { return r.queryNumber(0, `SELECT count(*) FROM `+r.schema+`.outcomes`) > 1000 })
 			kills := 0
 			var out []byte
 			for {
 				cmd := exec.Command(program, "move", "run", "--yes", "--json", "--schema", r.schema) //nolint:gosec // a program that the test built
-				cmd.Env = append(os.Environ(), "DLTBATCH_DSN="+r.dsn[0], "DLTBATCH_TO_DSN="+r.dsn[1])
+				cmd.Env = append(os.Environ(), "DLTBATCH_DSN="+r.dsns[0], "DLTBATCH_TO_DSN="+r.dsns[1])
 				killer := time.AfterFunc(time.Duration(rand.IntN(300+50*kills))*time.Millisecond, func() { _ = cmd.Process.Kill() })
 				var err error
 				out, err = cmd.Output()
@@ -54,24 +54,24 @@ func TestMovingKilled(t *testing.T) {
 			var last moving.Standing
 			require.NoError(t, json.Unmarshal(out, &last))
 			require.NoError(t, adders.Wait())
-			r.settled(1)
+			r.checkAllMoved(1)
 			stop()
 			require.NoError(t, runners.Wait())
 			t.Logf("%d kills; the lanes stood for %s; %d calls on the old server, %d on the new one, %d refused",
-				kills, last.Stood, r.turned[0], r.turned[1], len(r.refused))
+				kills, last.StandingTime, r.callsByServer[0], r.callsByServer[1], len(r.refusedKeys))
 		})
 	}
 }
 
-// history adds batches, in lanes of their own, for a Runner to deliver.
-func (r *removal) history(n int) {
+// addHistory adds batches, in lanes of their own, for a Runner to deliver.
+func (r *schemaMove) addHistory(n int) {
 	r.Helper()
 	const call = 1000
 	for i := range n / call {
 		bs := make([]batch.Batch, call)
 		for k := range bs {
 			bs[k] = one(fmt.Sprintf("old %d", i*10+k%10), fmt.Sprint("old ", i*call+k))
-			r.order[bs[k].Service] = append(r.order[bs[k].Service], bs[k].ID)
+			r.acknowledged[bs[k].Service] = append(r.acknowledged[bs[k].Service], bs[k].ID)
 		}
 		require.NoError(r, r.stores[0].Add(r.Context(), bs...))
 	}

@@ -35,7 +35,7 @@ func TestWhereLocksAreHidden(t *testing.T) {
 			s := newSpace(t, pgx)
 			st, _ := s.store()
 			s.exec(strings.ReplaceAll(view, "%s", s.schema))
-			g := newLateGate(s)
+			g := newOrderKeyGate(s)
 			slow := g.store()
 			_, err := slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
 			require.ErrorIs(t, err, batch.ErrNotFound)
@@ -44,16 +44,16 @@ func TestWhereLocksAreHidden(t *testing.T) {
 			defer func() { _ = tx.Rollback() }()
 			_, err = tx.Exec(`SELECT pg_current_xact_id()`)
 			require.NoError(t, err)
-			learn(t, st, "s", "before")
+			learnPosition(t, st, "s", "before")
 			open := g.close()
 			done := make(chan error, 1)
 			go func() { done <- slow.Add(t.Context(), one("s", "late")) }()
 			require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
-			learn(t, st, "s", "later")
+			learnPosition(t, st, "s", "later")
 			open()
 			require.NoError(t, <-done)
 			require.NoError(t, st.Add(t.Context(), one("s", "last")))
-			assert.Equal(t, batch.ID("late"), next(t, st, "s"))
+			assert.Equal(t, batch.ID("late"), claimFirst(t, st, "s"))
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 	_, err = tx.Exec(`SELECT pg_current_xact_id()`)
 	require.NoError(t, err)
 	v.pass(1500)
-	learn(t, v.st, "s", "more")
+	learnPosition(t, v.st, "s", "more")
 	least := int64(1 << 62)
 	for range 5 {
 		v.add(1)
@@ -118,15 +118,15 @@ func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
 	st, err := postgres.New(db, &postgres.Options{Schema: s.schema, AllowAsynchronousCommit: true})
 	require.NoError(t, err)
 	require.NoError(t, st.Add(t.Context(), one("s", "first")))
-	learn(t, st, "s", "later")
+	learnPosition(t, st, "s", "later")
 	s.exec(strings.ReplaceAll(`WITH gone AS (DELETE FROM %s.outcomes f USING %s.batches b WHERE b.header_signature = 'first' AND f.seq = b.seq
 		RETURNING b.service_id, b.created_at, b.seq) INSERT INTO %s.waiting_batches SELECT service_id, created_at, seq, 1, false FROM gone`, "%s", s.schema))
 	require.NoError(t, st.Add(t.Context(), one("s", "last")))
-	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
+	assert.Equal(t, batch.ID("first"), claimFirst(t, st, "s"))
 }
 
-// switched returns a pool of connections whose server can be exchanged.
-func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) {
+// poolOfSwitchedServer returns a pool of connections whose server can be exchanged.
+func poolOfSwitchedServer(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) {
 	var addr atomic.Value
 	addr.Store(c.Addr())
 	config, err := driverpgx.ParseConfig(c.DSN(""))
@@ -144,8 +144,8 @@ func switched(t *testing.T, c *pgtest.Cluster) (*sql.DB, func(*pgtest.Cluster)) 
 	return db, func(c *pgtest.Cluster) { addr.Store(c.Addr()) }
 }
 
-// leaveBehind lets a standby get all commits so far, and no later ones.
-func leaveBehind(t *testing.T, c, standby *pgtest.Cluster) {
+// cutStandbyOff lets a standby get all commits so far, and no later ones.
+func cutStandbyOff(t *testing.T, c, standby *pgtest.Cluster) {
 	primary, follower := openAdmin(t, c.DSN("")), openAdmin(t, standby.DSN(""))
 	defer func() { _, _ = primary.Close(), follower.Close() }()
 	var end string
@@ -170,14 +170,14 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, "fsync=off")
 	standby := c.Standby(t, "")
-	db, to := switched(t, c)
+	db, to := poolOfSwitchedServer(t, c)
 	st, err := postgres.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
-	learn(t, st, "s", "before")
+	learnPosition(t, st, "s", "before")
 	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
-	leaveBehind(t, c, standby)
-	learn(t, st, "s", "lost")
+	cutStandbyOff(t, c, standby)
+	learnPosition(t, st, "s", "lost")
 	require.NoError(t, c.Crash())
 	require.NoError(t, standby.Promote())
 	to(standby)
@@ -185,7 +185,7 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	require.NoError(t, st.Add(t.Context(), one("s", "last")))
 	_, err = oneOf(t, st, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)
-	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
+	assert.Equal(t, batch.ID("first"), claimFirst(t, st, "s"))
 }
 
 // Behind a batch that stays in flight, and that other batches may pass, a claim reads no finished

@@ -15,9 +15,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// newLateGate makes a gate at which sessions of one name wait after they have read the clock for
-// an order key: batches that others add meanwhile have later keys, and are visible sooner.
-func newLateGate(s *space) *gate {
+// newOrderKeyGate makes a gate at which sessions of one name wait after they have read the clock
+// for an order key: batches that others add meanwhile have later keys, and are visible sooner.
+func newOrderKeyGate(s *space) *gate {
 	g := &gate{s: s, name: "slow_" + s.schema, key: schemas.Add(1)}
 	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
 		DECLARE
@@ -31,9 +31,9 @@ func newLateGate(s *space) *gate {
 	return g
 }
 
-// learn lets a store learn as much as possible about the start of a lane's open work: batches are
-// added, claimed and finished for long enough.
-func learn(t testing.TB, st *postgres.Store, lane string, name string) {
+// learnPosition lets a store learn as much as possible about the start of a lane's open work:
+// batches are added, claimed and finished for long enough.
+func learnPosition(t testing.TB, st *postgres.Store, lane string, name string) {
 	t.Helper()
 	for n, end := 0, time.Now().Add(600*time.Millisecond); time.Now().Before(end); n++ {
 		require.NoError(t, st.Add(t.Context(), one(lane, fmt.Sprint(name, n, " of ", lane))))
@@ -46,8 +46,8 @@ func learn(t testing.TB, st *postgres.Store, lane string, name string) {
 	}
 }
 
-// next claims the first batch of a lane.
-func next(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
+// claimFirst claims the first batch of a lane.
+func claimFirst(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
 	t.Helper()
 	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, front)
 	require.NoError(t, err)
@@ -92,17 +92,17 @@ func TestSlowAddersAreSeen(t *testing.T) {
 				t.Parallel()
 				s := newSpace(t, d)
 				st := s.app()
-				g := newLateGate(s)
+				g := newOrderKeyGate(s)
 				slow := openApp(t, d, strings.Replace(s.dsn, "application_name="+s.schema, "application_name="+g.name, 1), &postgres.Options{Schema: s.schema})
 				add := prepare(t, st, slow)
 				_, err := slow.Get(t.Context(), batch.Key{Service: "s", ID: "none"})
 				require.ErrorIs(t, err, batch.ErrNotFound)
-				learn(t, st.Store, "s", "before")
+				learnPosition(t, st.Store, "s", "before")
 				open := g.close()
 				done := make(chan error, 1)
 				go func() { done <- add() }()
 				require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
-				learn(t, st.Store, "s", "later")
+				learnPosition(t, st.Store, "s", "later")
 				open()
 				require.NoError(t, <-done)
 				require.NoError(t, st.Add(t.Context(), one("s", "last")))
@@ -111,7 +111,7 @@ func TestSlowAddersAreSeen(t *testing.T) {
 				other, err := st.Get(t.Context(), batch.Key{Service: "s", ID: "later0 of s"})
 				require.NoError(t, err)
 				require.True(t, rec.CreatedAt.Before(other.CreatedAt), "else this shows nothing")
-				assert.Equal(t, late.ID, next(t, st.Store, "s"))
+				assert.Equal(t, late.ID, claimFirst(t, st.Store, "s"))
 			})
 		}
 	}
@@ -127,11 +127,11 @@ func TestRequeueByAnotherProcess(t *testing.T) {
 			st, _ := s.store()
 			other := s.open(nil)
 			back := func(lane string, rec batch.Record) {
-				learn(t, st, lane, "later")
+				learnPosition(t, st, lane, "later")
 				_, err := other.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test"})
 				require.NoError(t, err)
 				require.NoError(t, st.Add(t.Context(), one(lane, "last of "+lane)))
-				assert.Equal(t, rec.ID, next(t, st, batch.ServiceID(lane)), lane)
+				assert.Equal(t, rec.ID, claimFirst(t, st, batch.ServiceID(lane)), lane)
 			}
 			require.NoError(t, st.Add(t.Context(), one("waited", "canceled")))
 			rec, err := st.Cancel(t.Context(), batch.Record{Key: one("waited", "canceled").Key(), Version: 1}, batch.By{Actor: "test"})
@@ -172,7 +172,7 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	learned := make(chan struct{})
 	go func() { // a claim may wait for the requeue
 		defer close(learned)
-		learn(t, st, "s", "meanwhile")
+		learnPosition(t, st, "s", "meanwhile")
 	}()
 	select {
 	case <-learned:
@@ -184,7 +184,7 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	got, err := st.Get(t.Context(), old.Key())
 	require.NoError(t, err)
 	if got.State == batch.Queued { // otherwise another claim has taken the batch
-		assert.Equal(t, old.ID, next(t, st, "s"))
+		assert.Equal(t, old.ID, claimFirst(t, st, "s"))
 	}
 }
 
@@ -194,7 +194,7 @@ func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
-	learn(t, st, "s", "before")
+	learnPosition(t, st, "s", "before")
 	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
 	look := func() {
 		for range 30 {
@@ -213,7 +213,7 @@ func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 	paused := steer(batch.ActionPause, 0)
 	look()
 	steer(batch.ActionResume, paused.Version)
-	assert.Equal(t, batch.ID("first"), next(t, st, "s"))
+	assert.Equal(t, batch.ID("first"), claimFirst(t, st, "s"))
 }
 
 // The remembered start of a lane does not pass the order key of a transaction that has added and
@@ -231,7 +231,7 @@ func TestALongAddIsReported(t *testing.T) {
 		}
 		return nil
 	}
-	learn(t, st, "s", "before")
+	learnPosition(t, st, "s", "before")
 	require.NoError(t, slow())
 	tx, err := db.Begin()
 	require.NoError(t, err)
@@ -241,13 +241,13 @@ func TestALongAddIsReported(t *testing.T) {
 	require.NoError(t, tx.QueryRow(`SELECT virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid() LIMIT 1`).Scan(&who))
 	for end := time.Now().Add(time.Minute); slow() == nil; {
 		require.True(t, time.Now().Before(end))
-		learn(t, st, "s", "later"+time.Now().String())
+		learnPosition(t, st, "s", "later"+time.Now().String())
 	}
 	require.ErrorIs(t, slow(), postgres.ErrSlowClaims)
 	assert.ErrorContains(t, slow(), who)
 	require.NoError(t, tx.Commit())
 	for end := time.Now().Add(time.Minute); slow() != nil; {
 		require.True(t, time.Now().Before(end))
-		learn(t, st, "s", "after"+time.Now().String())
+		learnPosition(t, st, "s", "after"+time.Now().String())
 	}
 }

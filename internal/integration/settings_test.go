@@ -21,7 +21,7 @@ import (
 
 // session is a store whose connections have a setting that a role or a database may have.
 type session struct {
-	both
+	batchAndOrderStore
 	addTx func(b batch.Batch) error // adds in a transaction of the application
 }
 

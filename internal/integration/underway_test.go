@@ -139,7 +139,7 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	f := &follower{t: t, st: st}
 	f.goOn()
 	require.Empty(t, f.pending())
-	require.NoError(t, c.Restart())
+	require.NoError(t, c.RestartImmediately())
 	require.Eventually(t, func() bool { return db.Ping() == nil && admin.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "low", Service: "s", Payload: []byte("p")}))
 	record(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, 0)

@@ -8,21 +8,21 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pgsettings"
 )
 
-// clocksApart is the most by which the clocks of both servers may differ, because order keys and
-// claims depend on them.
-const clocksApart = 2 * time.Second
+// maxClockDifference is the most by which the clocks of both servers may differ, because order
+// keys and claims depend on them.
+const maxClockDifference = 2 * time.Second
 
-// check finds out whether the move can be carried out, before anything is changed.
-func (m *Move) check(ctx context.Context, f facts) error {
+// checkBeforeMove finds out whether the move can be carried out, before anything is changed.
+func (m *Move) checkBeforeMove(ctx context.Context, f facts) error {
 	if f.newTables {
 		return refuse("the new database has tables of a store in the schema already")
 	}
 	for _, s := range []*side{m.old, m.new} {
-		if err := s.settings(ctx); err != nil {
+		if err := s.checkSettings(ctx); err != nil {
 			return err
 		}
 	}
-	switch have, err := m.old.st.Schema(ctx); {
+	switch have, err := m.old.store.Schema(ctx); {
 	case err != nil:
 		return err
 	case have.Have != have.Want:
@@ -31,24 +31,24 @@ func (m *Move) check(ctx context.Context, f facts) error {
 	for _, place := range []struct {
 		s    *side
 		name string
-	}{{m.old, m.old.leaving()}, {m.new, m.new.arriving()}} {
+	}{{m.old, m.old.movedSchema()}, {m.new, m.new.arrivingSchema()}} {
 		var found bool
 		if err := place.s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)`, place.name).Scan(&found); err != nil {
 			return err
 		}
 		if found {
-			return refuse("%s has a schema %q, which an earlier move has left: drop it (DROP SCHEMA %q CASCADE), once you are sure that nobody needs it", place.s.name, place.name, place.name)
+			return refuse("%s has a schema %q, which an earlier move has left: drop it (DROP SCHEMA %q CASCADE), once you are sure that nobody needs it", place.s.displayName, place.name, place.name)
 		}
 	}
-	if err := m.owners(ctx); err != nil {
+	if err := m.checkOwners(ctx); err != nil {
 		return err
 	}
-	return m.clocks(ctx)
+	return m.checkClocks(ctx)
 }
 
-// settings returns an error for a database that takes no writes, or whose settings break a promise
-// of the store.
-func (s *side) settings(ctx context.Context) error {
+// checkSettings returns an error for a database that takes no writes, or whose settings break a
+// promise of the store.
+func (s *side) checkSettings(ctx context.Context) error {
 	list := pgsettings.For(pgsettings.Own, false)
 	have := make([]string, len(list))
 	var standby bool
@@ -60,22 +60,22 @@ func (s *side) settings(ctx context.Context) error {
 		return err
 	}
 	if standby {
-		return refuse("%s is a standby: name the primary", s.name)
+		return refuse("%s is a standby: name the primary", s.displayName)
 	}
 	for _, w := range list.Wrong(have) {
-		return refuse("%s has %s %q, want %s: %s: %s", s.name, w.Name, w.Have, w.Want, w.Why, w.Do)
+		return refuse("%s has %s %q, want %s: %s: %s", s.displayName, w.Name, w.Have, w.Want, w.Why, w.Do)
 	}
 	return nil
 }
 
-// owners returns an error for roles that could not carry out the move, or after which the
+// checkOwners returns an error for roles that could not carry out the move, or after which the
 // application could not use the tables.
-func (m *Move) owners(ctx context.Context) error {
+func (m *Move) checkOwners(ctx context.Context) error {
 	var owner, user string
 	var mine, create bool
 	if err := m.old.pool.QueryRow(ctx, `SELECT pg_get_userbyid(c.relowner)::text, pg_has_role(c.relowner, 'USAGE'),
 		has_database_privilege(current_database(), 'CREATE') AND has_schema_privilege($1, 'CREATE')
-		FROM pg_class c WHERE c.oid = to_regclass($2)`, m.old.schema, m.old.in(m.old.schema, "batches")).Scan(&owner, &mine, &create); err != nil {
+		FROM pg_class c WHERE c.oid = to_regclass($2)`, m.old.schema, m.old.quotedTable(m.old.schema, "batches")).Scan(&owner, &mine, &create); err != nil {
 		return err
 	}
 	if !mine || !create {
@@ -93,8 +93,8 @@ func (m *Move) owners(ctx context.Context) error {
 	return nil
 }
 
-// clocks compares the clocks of both servers.
-func (m *Move) clocks(ctx context.Context) error {
+// checkClocks compares the clocks of both servers.
+func (m *Move) checkClocks(ctx context.Context) error {
 	read := func(s *side) (ahead, trip time.Duration, err error) {
 		var now time.Time
 		before := time.Now()
@@ -110,7 +110,7 @@ func (m *Move) clocks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if apart := (fresh - old).Abs(); apart > clocksApart+slow+slower {
+	if apart := (fresh - old).Abs(); apart > maxClockDifference+slow+slower {
 		return refuse("the clocks of both servers are %s apart: keep them in step with NTP", apart.Round(time.Millisecond))
 	}
 	return nil
@@ -118,11 +118,11 @@ func (m *Move) clocks(ctx context.Context) error {
 
 // grant is a right to the schema or to a table or sequence in it.
 type grant struct {
-	Object string  // "" for the schema itself
-	Kind   string  // kind of the object, as in GRANT
-	Role   *string // nil for PUBLIC
-	Right  string
-	Option bool // whether the role may grant it to others
+	Object          string  // "" for the schema itself
+	Kind            string  // kind of the object, as in GRANT
+	Role            *string // nil for PUBLIC
+	Privilege       string
+	WithGrantOption bool // whether the role may grant it to others
 }
 
 // grants reads which roles other than the owner may use the schema and the objects in it.
@@ -140,7 +140,7 @@ func (s *side) grants(ctx context.Context) ([]grant, error) {
 	var list []grant
 	for rows.Next() {
 		var g grant
-		if err := rows.Scan(&g.Object, &g.Kind, &g.Role, &g.Right, &g.Option); err != nil {
+		if err := rows.Scan(&g.Object, &g.Kind, &g.Role, &g.Privilege, &g.WithGrantOption); err != nil {
 			return nil, err
 		}
 		list = append(list, g)
@@ -148,8 +148,8 @@ func (s *side) grants(ctx context.Context) ([]grant, error) {
 	return list, rows.Err()
 }
 
-// fit returns an error for tables that differ between the servers.
-func fit(old, made []relation) error {
+// checkSameShape returns an error for tables that differ between the servers.
+func checkSameShape(old, made []relation) error {
 	for _, n := range made {
 		i := slices.IndexFunc(old, func(o relation) bool { return o.Name == n.Name })
 		if i < 0 {

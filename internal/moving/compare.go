@@ -15,23 +15,23 @@ type fingerprint struct {
 	Hash string
 }
 
-// compare compares the rows on both servers.
-func (m *Move) compare(ctx context.Context, f facts) error {
-	return m.new.at(ctx, f.new, func(tx pgx.Tx) error {
-		list, err := relations(ctx, tx, m.new.arriving())
+// compareRows compares the rows on both servers.
+func (m *Move) compareRows(ctx context.Context, f facts) error {
+	return m.new.withMark(ctx, f.newMark, func(tx pgx.Tx) error {
+		list, err := relations(ctx, tx, m.new.arrivingSchema())
 		if err != nil {
 			return err
 		}
 		var old, made map[string]fingerprint
 		work, within := errgroup.WithContext(ctx)
 		work.Go(func() error {
-			return m.old.snapshot(within, func(tx pgx.Tx) (err error) {
-				old, err = m.prints(within, tx, list, m.old.leaving())
+			return m.old.readOnlySnapshot(within, func(tx pgx.Tx) (err error) {
+				old, err = m.readFingerprints(within, tx, list, m.old.movedSchema())
 				return err
 			})
 		})
 		work.Go(func() (err error) {
-			made, err = m.prints(within, tx, list, m.new.arriving())
+			made, err = m.readFingerprints(within, tx, list, m.new.arrivingSchema())
 			return err
 		})
 		if err := work.Wait(); err != nil {
@@ -45,20 +45,20 @@ func (m *Move) compare(ctx context.Context, f facts) error {
 			rows += old[r.Name].Rows
 		}
 		m.say(fmt.Sprintf("%d rows of %d tables and sequences are the same on both servers", rows, len(old)))
-		return m.new.setMark(ctx, tx, compared)
+		return m.new.setMark(ctx, tx, stateRowsCompared)
 	})
 }
 
-func (m *Move) prints(ctx context.Context, tx pgx.Tx, list []relation, schema string) (map[string]fingerprint, error) {
+func (m *Move) readFingerprints(ctx context.Context, tx pgx.Tx, list []relation, schema string) (map[string]fingerprint, error) {
 	all := map[string]fingerprint{}
 	for _, r := range list {
-		if m.migrations(r) {
+		if m.isMigrationsTable(r) {
 			continue
 		}
 		name := pgx.Identifier{schema, r.Name}.Sanitize()
 		query := `SELECT count(*), coalesce(sum(('x' || encode(substr(sha256(convert_to(r::text, 'UTF8')), 1, 8), 'hex'))::bit(64)::bigint), 0)::text
 			FROM (SELECT ` + columnsOf(r) + ` FROM ` + name + `) r`
-		if r.Sequence {
+		if r.IsSequence {
 			query = `SELECT 0, format('%s %s', last_value, is_called) FROM ` + name
 		}
 		var p fingerprint

@@ -12,27 +12,27 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// copy copies all rows, in one transaction on each server.
-func (m *Move) copy(ctx context.Context, f facts) error {
-	return m.new.at(ctx, f.new, func(to pgx.Tx) error {
-		list, err := relations(ctx, to, m.new.arriving())
+// copyRows copies all rows, in one transaction on each server.
+func (m *Move) copyRows(ctx context.Context, f facts) error {
+	return m.new.withMark(ctx, f.newMark, func(to pgx.Tx) error {
+		list, err := relations(ctx, to, m.new.arrivingSchema())
 		if err != nil {
 			return err
 		}
-		return m.old.snapshot(ctx, func(from pgx.Tx) error {
+		return m.old.readOnlySnapshot(ctx, func(from pgx.Tx) error {
 			for _, r := range list {
-				if err := m.copyOne(ctx, from, to, r); err != nil {
+				if err := m.copyRelation(ctx, from, to, r); err != nil {
 					return fmt.Errorf("%s: %w", r.Name, err)
 				}
 			}
-			return m.new.setMark(ctx, to, copied)
+			return m.new.setMark(ctx, to, stateRowsCopied)
 		})
 	})
 }
 
-func (m *Move) copyOne(ctx context.Context, from, to pgx.Tx, r relation) error {
-	source, target := pgx.Identifier{m.old.leaving(), r.Name}.Sanitize(), pgx.Identifier{m.new.arriving(), r.Name}.Sanitize()
-	if r.Sequence {
+func (m *Move) copyRelation(ctx context.Context, from, to pgx.Tx, r relation) error {
+	source, target := pgx.Identifier{m.old.movedSchema(), r.Name}.Sanitize(), pgx.Identifier{m.new.arrivingSchema(), r.Name}.Sanitize()
+	if r.IsSequence {
 		var last int64
 		var called bool
 		if err := from.QueryRow(ctx, `SELECT last_value, is_called FROM `+source).Scan(&last, &called); err != nil {
@@ -41,7 +41,7 @@ func (m *Move) copyOne(ctx context.Context, from, to pgx.Tx, r relation) error {
 		_, err := to.Exec(ctx, `SELECT setval($1::text::regclass, $2, $3)`, target, last, called)
 		return err
 	}
-	if m.migrations(r) {
+	if m.isMigrationsTable(r) {
 		return nil
 	}
 	if _, err := to.Exec(ctx, `TRUNCATE `+target); err != nil {
@@ -68,9 +68,11 @@ func (m *Move) copyOne(ctx context.Context, from, to pgx.Tx, r relation) error {
 	return err
 }
 
-// migrations reports whether a table is the record of the migrations, which Migrate has written on
-// the new server itself.
-func (m *Move) migrations(r relation) bool { return r.Name == m.old.prefix+postgres.MigrationsTable }
+// isMigrationsTable reports whether a table holds the record of the migrations, which Migrate
+// itself writes on the new server.
+func (m *Move) isMigrationsTable(r relation) bool {
+	return r.Name == m.old.prefix+postgres.MigrationsTable
+}
 
 func columnsOf(r relation) string {
 	all := make([]string, len(r.Columns))
@@ -80,10 +82,10 @@ func columnsOf(r relation) string {
 	return strings.Join(all, ", ")
 }
 
-// snapshot runs do in a read-only transaction that sees one snapshot.
-func (s *side) snapshot(ctx context.Context, do func(tx pgx.Tx) error) error {
+// readOnlySnapshot runs do in a read-only transaction that sees one snapshot.
+func (s *side) readOnlySnapshot(ctx context.Context, do func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, locally); err != nil {
+		if _, err := tx.Exec(ctx, transactionSettings); err != nil {
 			return err
 		}
 		return do(tx)

@@ -12,32 +12,33 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// announce makes the mark of the old database.
-func (m *Move) announce(ctx context.Context, f facts) error {
-	if err := m.check(ctx, f); err != nil {
+// markOldDatabase makes the mark of the old database.
+func (m *Move) markOldDatabase(ctx context.Context, f facts) error {
+	if err := m.checkBeforeMove(ctx, f); err != nil {
 		return err
 	}
 	id := newID()
-	err := m.old.begin(ctx, func(tx pgx.Tx) error {
-		return m.old.makeMark(ctx, tx, mark{Role: roleOld, Move: id, State: announced}, "")
+	err := m.old.inTransaction(ctx, func(tx pgx.Tx) error {
+		return m.old.makeMark(ctx, tx, mark{Role: roleOld, MoveID: id, State: stateAnnounced}, "")
 	})
 	if err == nil {
-		m.id = id
+		m.moveID = id
 	}
 	return err
 }
 
-// prepare makes the mark of the new database, before another process can make tables there.
-func (m *Move) prepare(ctx context.Context, f facts) error {
-	return m.new.begin(ctx, func(tx pgx.Tx) error {
+// markNewDatabase makes the mark of the new database, before another process can make tables
+// there.
+func (m *Move) markNewDatabase(ctx context.Context, f facts) error {
+	return m.new.inTransaction(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS `+pgx.Identifier{m.new.schema}.Sanitize()); err != nil {
 			return err
 		}
-		note := fmt.Sprintf("its tables are being moved here from %s (move %s), and have not arrived", m.old.name, f.old.Move)
-		if err := m.new.makeMark(ctx, tx, mark{Role: roleNew, Move: f.old.Move, State: announced, Place: newID()}, note); err != nil {
+		note := fmt.Sprintf("its tables are being moved here from %s (move %s), and have not arrived", m.old.displayName, f.oldMark.MoveID)
+		if err := m.new.makeMark(ctx, tx, mark{Role: roleNew, MoveID: f.oldMark.MoveID, State: stateAnnounced, PlaceID: newID()}, note); err != nil {
 			return err
 		}
-		found, err := exists(ctx, tx, m.new.in(m.new.schema, postgres.MigrationsTable))
+		found, err := tableExists(ctx, tx, m.new.quotedTable(m.new.schema, postgres.MigrationsTable))
 		if err == nil && found {
 			err = refuse("the new database has tables of a store in the schema already")
 		}
@@ -45,18 +46,18 @@ func (m *Move) prepare(ctx context.Context, f facts) error {
 	})
 }
 
-// bind writes into the old database's mark to which database the rows go.
-func (m *Move) bind(ctx context.Context, f facts) error {
-	return m.old.at(ctx, f.old, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE `+m.old.mark()+` SET place = $1`, f.new.Place)
+// writeDownPlace writes into the old database's mark to which database the rows go.
+func (m *Move) writeDownPlace(ctx context.Context, f facts) error {
+	return m.old.withMark(ctx, f.oldMark, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE `+m.old.markTable()+` SET place = $1`, f.newMark.PlaceID)
 		return err
 	})
 }
 
-// tables makes the tables in the new database, with the rights of the old tables.
-func (m *Move) tables(ctx context.Context, f facts) error {
-	o := m.o
-	o.Schema = m.new.arriving()
+// makeTables makes the tables in the new database, with the rights of the old tables.
+func (m *Move) makeTables(ctx context.Context, f facts) error {
+	o := m.options
+	o.Schema = m.new.arrivingSchema()
 	st, err := native.New(m.new.pool, &o)
 	if err != nil {
 		return err
@@ -72,43 +73,43 @@ func (m *Move) tables(ctx context.Context, f facts) error {
 	if err != nil {
 		return err
 	}
-	return m.new.at(ctx, f.new, func(tx pgx.Tx) error {
-		list, err := relations(ctx, tx, m.new.arriving())
+	return m.new.withMark(ctx, f.newMark, func(tx pgx.Tx) error {
+		list, err := relations(ctx, tx, m.new.arrivingSchema())
 		if err != nil {
 			return err
 		}
-		if err := fit(old, list); err != nil {
+		if err := checkSameShape(old, list); err != nil {
 			return err
 		}
 		for _, g := range rights {
 			on := pgx.Identifier{m.new.schema}.Sanitize()
 			if g.Object != "" {
-				if !contains(list, g.Object) {
+				if !containsName(list, g.Object) {
 					continue
 				}
-				on = pgx.Identifier{m.new.arriving(), g.Object}.Sanitize()
+				on = pgx.Identifier{m.new.arrivingSchema(), g.Object}.Sanitize()
 			}
 			to, option := "PUBLIC", ""
 			if g.Role != nil {
 				to = pgx.Identifier{*g.Role}.Sanitize()
 			}
-			if g.Option {
+			if g.WithGrantOption {
 				option = " WITH GRANT OPTION"
 			}
-			if _, err := tx.Exec(ctx, `GRANT `+g.Right+` ON `+g.Kind+` `+on+` TO `+to+option); err != nil {
+			if _, err := tx.Exec(ctx, `GRANT `+g.Privilege+` ON `+g.Kind+` `+on+` TO `+to+option); err != nil {
 				return err
 			}
 		}
-		return m.new.setMark(ctx, tx, ready)
+		return m.new.setMark(ctx, tx, stateTablesMade)
 	})
 }
 
 // relation is a table of the store, or a sequence of its own.
 type relation struct {
-	Name     string
-	Sequence bool
-	Columns  []string // names of the columns that are copied
-	Shape    string   // the columns and their types as a text
+	Name       string
+	IsSequence bool
+	Columns    []string // names of the columns that are copied
+	Shape      string   // the columns and their types as a text
 }
 
 // relations lists the tables and sequences of a schema, without sequences that belong to a column.
@@ -129,7 +130,7 @@ func relations(ctx context.Context, q rowsQuerier, schema string) ([]relation, e
 	var list []relation
 	for rows.Next() {
 		var r relation
-		if err := rows.Scan(&r.Name, &r.Sequence, &r.Columns, &r.Shape); err != nil {
+		if err := rows.Scan(&r.Name, &r.IsSequence, &r.Columns, &r.Shape); err != nil {
 			return nil, err
 		}
 		list = append(list, r)
@@ -141,16 +142,16 @@ type rowsQuerier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func contains(list []relation, name string) bool {
+func containsName(list []relation, name string) bool {
 	return slices.ContainsFunc(list, func(r relation) bool { return r.Name == name })
 }
 
-// shift moves the tables and sequences of a list to another schema. Objects that belong to a table
-// move with it.
-func shift(ctx context.Context, tx pgx.Tx, list []relation, from, to string) error {
+// moveToSchema moves the tables and sequences of a list to another schema. Objects that belong to
+// a table move with it.
+func moveToSchema(ctx context.Context, tx pgx.Tx, list []relation, from, to string) error {
 	for _, r := range list {
 		kind := "TABLE"
-		if r.Sequence {
+		if r.IsSequence {
 			kind = "SEQUENCE"
 		}
 		if _, err := tx.Exec(ctx, `ALTER `+kind+` `+pgx.Identifier{from, r.Name}.Sanitize()+` SET SCHEMA `+pgx.Identifier{to}.Sanitize()); err != nil {
@@ -160,12 +161,12 @@ func shift(ctx context.Context, tx pgx.Tx, list []relation, from, to string) err
 	return nil
 }
 
-// lock locks tables exclusively. It waits a short time for each table that another transaction has
-// locked.
-func lock(ctx context.Context, tx pgx.Tx, list []relation, schema string) error {
+// lockTables locks tables exclusively. It waits a short time for each table that another
+// transaction has locked.
+func lockTables(ctx context.Context, tx pgx.Tx, list []relation, schema string) error {
 	var all []string
 	for _, r := range list {
-		if !r.Sequence {
+		if !r.IsSequence {
 			all = append(all, pgx.Identifier{schema, r.Name}.Sanitize())
 		}
 	}

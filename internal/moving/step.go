@@ -69,96 +69,96 @@ func refuse(format string, args ...any) error {
 
 // facts are what the two databases show.
 type facts struct {
-	old, new             *mark // nil if there is none
+	oldMark, newMark     *mark // nil if there is none
 	oldTables, newTables bool  // whether the store's tables are in the schema
 	control              batch.Control
-	move                 string // id of the move in which this process takes part; "" if none yet
+	moveID               string // id of the move in which this process takes part; "" if none yet
 }
 
 // decide returns the next step. It is the only place that knows the order of the steps.
 func decide(f facts) (Step, error) {
-	if err := f.fit(); err != nil {
+	if err := f.checkMarks(); err != nil {
 		return "", err
 	}
-	if f.old == nil {
+	if f.oldMark == nil {
 		return StepAnnounce, nil
 	}
-	at := state("")
-	if f.new != nil {
-		at = f.new.State
+	at := markState("")
+	if f.newMark != nil {
+		at = f.newMark.State
 	}
-	switch f.old.State {
-	case announced:
+	switch f.oldMark.State {
+	case stateAnnounced:
 		switch {
-		case f.new == nil:
+		case f.newMark == nil:
 			return StepPrepare, nil
-		case f.old.Place == "":
+		case f.oldMark.PlaceID == "":
 			return StepBind, nil
-		case at == announced:
+		case at == stateAnnounced:
 			return StepTables, nil
-		case at == ready && f.control.PausedAt.IsZero():
+		case at == stateTablesMade && f.control.PausedAt.IsZero():
 			return StepPause, nil
-		case at == ready:
+		case at == stateTablesMade:
 			return StepRename, nil
 		}
-	case moved:
+	case stateTablesMoved:
 		switch at {
-		case ready:
+		case stateTablesMade:
 			return StepCopy, nil
-		case copied:
+		case stateRowsCopied:
 			return StepCompare, nil
-		case compared, arrived: // arrived occurs if a failover of the old server has undone the step that gave it up
+		case stateRowsCompared, stateTablesPlaced: // arrived occurs if a failover of the old server has undone the step that gave it up
 			return StepLetGo, nil
 		}
-	case gone:
+	case stateGivenUp:
 		switch {
-		case at == ready: // a failover of the new server has undone the copy, and the old server still has the rows
+		case at == stateTablesMade: // a failover of the new server has undone the copy, and the old server still has the rows
 			return StepCopy, nil
-		case at == copied:
+		case at == stateRowsCopied:
 			return StepCompare, nil
-		case at == compared:
+		case at == stateRowsCompared:
 			return StepPlace, nil
-		case at == arrived && ours(f.control, f.old.Move):
+		case at == stateTablesPlaced && isMovesPause(f.control, f.oldMark.MoveID):
 			return StepResume, nil
-		case at == arrived:
+		case at == stateTablesPlaced:
 			return StepFinish, nil
 		}
-	case done:
-		if f.new != nil {
+	case stateDone:
+		if f.newMark != nil {
 			return StepTidy, nil
 		}
 		return StepDone, nil
-	case returning:
+	case stateTakenBack:
 		return StepGoBack, nil
 	}
-	return "", refuse("the old database says %q and the new one %q, which is no state of a move", f.old.State, at)
+	return "", refuse("the old database says %q and the new one %q, which is no state of a move", f.oldMark.State, at)
 }
 
-// fit returns an error if the marks do not belong together.
-func (f facts) fit() error {
+// checkMarks returns an error if the marks do not belong together.
+func (f facts) checkMarks() error {
 	switch {
-	case f.old == nil && f.move != "":
-		return refuse("the move %s was taken back meanwhile", f.move)
-	case f.old == nil && !f.oldTables:
+	case f.oldMark == nil && f.moveID != "":
+		return refuse("the move %s was taken back meanwhile", f.moveID)
+	case f.oldMark == nil && !f.oldTables:
 		return refuse("the old database has no tables of a store in the schema")
-	case f.old == nil && f.new != nil && f.new.Role == roleOld:
-		return refuse("the schema was moved away from the new database before: drop its table %q there, once nobody uses that data source name for it", movedName)
-	case f.old == nil && f.new != nil:
-		return refuse("the move %s brings a schema to the new database already; if it was taken back without this database, drop the table %q and the schema NAME_arriving there", f.new.Move, movedName)
-	case f.old == nil:
+	case f.oldMark == nil && f.newMark != nil && f.newMark.Role == roleOld:
+		return refuse("the schema was moved away from the new database before: drop its table %q there, once nobody uses that data source name for it", markTableName)
+	case f.oldMark == nil && f.newMark != nil:
+		return refuse("the move %s brings a schema to the new database already; if it was taken back without this database, drop the table %q and the schema NAME_arriving there", f.newMark.MoveID, markTableName)
+	case f.oldMark == nil:
 		return nil
-	case f.old.Role == roleNew:
-		return refuse("the move %s, which brought the schema to the old database, is not finished, or both data source names lead to one database", f.old.Move)
-	case f.move != "" && f.move != f.old.Move:
-		return refuse("the move %s was taken back meanwhile, and %s was begun", f.move, f.old.Move)
-	case f.new == nil && (f.old.State == done || f.old.State == returning || f.old.Place == ""):
+	case f.oldMark.Role == roleNew:
+		return refuse("the move %s, which brought the schema to the old database, is not finished, or both data source names lead to one database", f.oldMark.MoveID)
+	case f.moveID != "" && f.moveID != f.oldMark.MoveID:
+		return refuse("the move %s was taken back meanwhile, and %s was begun", f.moveID, f.oldMark.MoveID)
+	case f.newMark == nil && (f.oldMark.State == stateDone || f.oldMark.State == stateTakenBack || f.oldMark.PlaceID == ""):
 		return nil
-	case f.new == nil:
-		return refuse("the move %s goes to another database than this, or this one has lost its mark", f.old.Move)
-	case f.new.Role != roleNew:
-		return refuse("the new data source name leads to no new database of the move %s: to the old one again, or to one that a schema was moved away from", f.old.Move)
-	case f.new.Move != f.old.Move, f.old.Place != "" && f.new.Place != f.old.Place:
-		return refuse("the move %s goes to another database, and this one has a part in the move %s", f.old.Move, f.new.Move)
+	case f.newMark == nil:
+		return refuse("the move %s goes to another database than this, or this one has lost its mark", f.oldMark.MoveID)
+	case f.newMark.Role != roleNew:
+		return refuse("the new data source name leads to no new database of the move %s: to the old one again, or to one that a schema was moved away from", f.oldMark.MoveID)
+	case f.newMark.MoveID != f.oldMark.MoveID, f.oldMark.PlaceID != "" && f.newMark.PlaceID != f.oldMark.PlaceID:
+		return refuse("the move %s goes to another database, and this one has a part in the move %s", f.oldMark.MoveID, f.newMark.MoveID)
 	}
 	return nil
 }

@@ -9,41 +9,41 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// after returns the facts after a step.
-func after(f facts, next Step) facts {
-	set := func(m *mark, s state) *mark {
+// factsAfter returns the facts after a step.
+func factsAfter(f facts, next Step) facts {
+	set := func(m *mark, s markState) *mark {
 		c := *m
 		c.State = s
 		return &c
 	}
 	switch next {
 	case StepAnnounce:
-		f.old = &mark{Role: roleOld, Move: "m", State: announced}
+		f.oldMark = &mark{Role: roleOld, MoveID: "m", State: stateAnnounced}
 	case StepPrepare:
-		f.new = &mark{Role: roleNew, Move: "m", State: announced, Place: "p"}
+		f.newMark = &mark{Role: roleNew, MoveID: "m", State: stateAnnounced, PlaceID: "p"}
 	case StepBind:
-		f.old = set(f.old, announced)
-		f.old.Place = "p"
+		f.oldMark = set(f.oldMark, stateAnnounced)
+		f.oldMark.PlaceID = "p"
 	case StepTables:
-		f.new = set(f.new, ready)
+		f.newMark = set(f.newMark, stateTablesMade)
 	case StepPause:
-		f.control = batch.Control{PausedAt: batch.Control{}.PausedAt.Add(1), PausedBy: by("m")}
+		f.control = batch.Control{PausedAt: batch.Control{}.PausedAt.Add(1), PausedBy: actorOf("m")}
 	case StepRename:
-		f.old, f.oldTables = set(f.old, moved), false
+		f.oldMark, f.oldTables = set(f.oldMark, stateTablesMoved), false
 	case StepCopy:
-		f.new = set(f.new, copied)
+		f.newMark = set(f.newMark, stateRowsCopied)
 	case StepCompare:
-		f.new = set(f.new, compared)
+		f.newMark = set(f.newMark, stateRowsCompared)
 	case StepLetGo:
-		f.old = set(f.old, gone)
+		f.oldMark = set(f.oldMark, stateGivenUp)
 	case StepPlace:
-		f.new, f.newTables = set(f.new, arrived), true
+		f.newMark, f.newTables = set(f.newMark, stateTablesPlaced), true
 	case StepResume:
 		f.control = batch.Control{}
 	case StepFinish:
-		f.old = set(f.old, done)
+		f.oldMark = set(f.oldMark, stateDone)
 	case StepTidy:
-		f.new = nil
+		f.newMark = nil
 	}
 	return f
 }
@@ -61,11 +61,11 @@ func TestDecide(t *testing.T) {
 		}
 		assert.NotEmpty(t, next.Does())
 		went = append(went, next)
-		f = after(f, next)
+		f = factsAfter(f, next)
 		assert.False(t, f.oldTables && f.newTables, next)
 		assert.False(t, f.newTables && f.canGoBack(), next)
 		other := f
-		other.move = "other"
+		other.moveID = "other"
 		_, err = decide(other)
 		require.ErrorIs(t, err, ErrRefused, "a process that has a part in another move, after %q", next)
 	}
@@ -78,34 +78,36 @@ func TestDecide(t *testing.T) {
 
 // Marks that do not belong together are refused.
 func TestDecideRefuses(t *testing.T) {
-	old := func(s state, place string) *mark { return &mark{Role: roleOld, Move: "m", State: s, Place: place} }
-	fresh := func(move string, s state, place string) *mark {
-		return &mark{Role: roleNew, Move: move, State: s, Place: place}
+	old := func(s markState, place string) *mark {
+		return &mark{Role: roleOld, MoveID: "m", State: s, PlaceID: place}
+	}
+	fresh := func(move string, s markState, place string) *mark {
+		return &mark{Role: roleNew, MoveID: move, State: s, PlaceID: place}
 	}
 	for name, f := range map[string]facts{
 		"no tables":                 {},
-		"a move to the new one":     {oldTables: true, new: fresh("other", announced, "p")},
-		"moved away from there":     {oldTables: true, new: &mark{Role: roleOld, Move: "other", State: done}},
-		"moved here, and not done":  {oldTables: true, old: fresh("other", arrived, "p")},
-		"another database":          {old: old(moved, "p"), new: fresh("m", ready, "q")},
-		"another move":              {old: old(moved, "p"), new: fresh("other", ready, "p")},
-		"a database without a mark": {old: old(gone, "p")},
-		"rows before the rename":    {oldTables: true, old: old(announced, "p"), new: fresh("m", copied, "p")},
-		"a move that was given up":  {oldTables: true, move: "m"},
-		"one database, unbound":     {oldTables: true, old: old(announced, ""), new: old(announced, "")},
-		"one database, bound":       {oldTables: true, old: old(announced, "p"), new: old(announced, "p")},
+		"a move to the new one":     {oldTables: true, newMark: fresh("other", stateAnnounced, "p")},
+		"moved away from there":     {oldTables: true, newMark: &mark{Role: roleOld, MoveID: "other", State: stateDone}},
+		"moved here, and not done":  {oldTables: true, oldMark: fresh("other", stateTablesPlaced, "p")},
+		"another database":          {oldMark: old(stateTablesMoved, "p"), newMark: fresh("m", stateTablesMade, "q")},
+		"another move":              {oldMark: old(stateTablesMoved, "p"), newMark: fresh("other", stateTablesMade, "p")},
+		"a database without a mark": {oldMark: old(stateGivenUp, "p")},
+		"rows before the rename":    {oldTables: true, oldMark: old(stateAnnounced, "p"), newMark: fresh("m", stateRowsCopied, "p")},
+		"a move that was given up":  {oldTables: true, moveID: "m"},
+		"one database, unbound":     {oldTables: true, oldMark: old(stateAnnounced, ""), newMark: old(stateAnnounced, "")},
+		"one database, bound":       {oldTables: true, oldMark: old(stateAnnounced, "p"), newMark: old(stateAnnounced, "p")},
 	} {
 		_, err := decide(f)
 		assert.ErrorIs(t, err, ErrRefused, name)
 	}
-	next, err := decide(facts{oldTables: true, old: old(returning, "p")})
+	next, err := decide(facts{oldTables: true, oldMark: old(stateTakenBack, "p")})
 	require.NoError(t, err)
 	assert.Equal(t, StepGoBack, next)
-	next, err = decide(facts{old: old(moved, "p"), new: fresh("m", arrived, "p"), newTables: true})
+	next, err = decide(facts{oldMark: old(stateTablesMoved, "p"), newMark: fresh("m", stateTablesPlaced, "p"), newTables: true})
 	require.NoError(t, err)
 	assert.Equal(t, StepLetGo, next, "a failover has taken back that the old server was given up")
-	for at, want := range map[state]Step{ready: StepCopy, copied: StepCompare} {
-		next, err = decide(facts{old: old(gone, "p"), new: fresh("m", at, "p")})
+	for at, want := range map[markState]Step{stateTablesMade: StepCopy, stateRowsCopied: StepCompare} {
+		next, err = decide(facts{oldMark: old(stateGivenUp, "p"), newMark: fresh("m", at, "p")})
 		require.NoError(t, err)
 		assert.Equal(t, want, next, "a failover has taken back rows of the new server")
 	}

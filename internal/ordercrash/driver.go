@@ -16,7 +16,7 @@ func (k *killer) connect(name, dsn string) (*sql.DB, error) {
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	c := &connector{k: k, d: d, dsn: dsn}
+	c := &connector{killer: k, driver: d, dsn: dsn}
 	if dc, ok := d.(driver.DriverContext); ok {
 		if c.inner, err = dc.OpenConnector(dsn); err != nil {
 			return nil, err
@@ -26,13 +26,13 @@ func (k *killer) connect(name, dsn string) (*sql.DB, error) {
 }
 
 type connector struct {
-	k     *killer
-	d     driver.Driver
-	dsn   string
-	inner driver.Connector // nil if the driver has none
+	killer *killer
+	driver driver.Driver
+	dsn    string
+	inner  driver.Connector // nil if the driver has none
 }
 
-func (c *connector) Driver() driver.Driver { return c.d }
+func (c *connector) Driver() driver.Driver { return c.driver }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	var inner driver.Conn
@@ -40,18 +40,18 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.inner != nil {
 		inner, err = c.inner.Connect(ctx)
 	} else {
-		inner, err = c.d.Open(c.dsn)
+		inner, err = c.driver.Open(c.dsn)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &conn{inner, c.k}, nil
+	return &conn{inner, c.killer}, nil
 }
 
 // conn passes every call on, and calls step before and after every statement.
 type conn struct {
 	driver.Conn
-	k *killer
+	killer *killer
 }
 
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
@@ -65,7 +65,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, err
 	}
-	return &stmt{s, c.k}, nil
+	return &stmt{s, c.killer}, nil
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -73,9 +73,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	c.k.step(ctx)
+	c.killer.reachInside(ctx)
 	r, err := e.ExecContext(ctx, query, args)
-	c.k.step(ctx)
+	c.killer.reachInside(ctx)
 	return r, err
 }
 
@@ -84,7 +84,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	if !ok {
 		return nil, driver.ErrSkip
 	}
-	c.k.step(ctx)
+	c.killer.reachInside(ctx)
 	return q.QueryContext(ctx, query, args)
 }
 
@@ -97,7 +97,7 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 	if err != nil {
 		return nil, err
 	}
-	return &tx{inner, c.k, ctx}, nil
+	return &tx{inner, c.killer, ctx}, nil
 }
 
 func (c *conn) Ping(ctx context.Context) error {
@@ -135,28 +135,28 @@ func (c *conn) AutoCommit() bool {
 
 type stmt struct {
 	driver.Stmt
-	k *killer
+	killer *killer
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	s.k.step(ctx)
+	s.killer.reachInside(ctx)
 	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) // every driver here has this method
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	s.k.step(ctx)
+	s.killer.reachInside(ctx)
 	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
 }
 
 type tx struct {
 	driver.Tx
-	k   *killer
-	ctx context.Context
+	killer *killer
+	ctx    context.Context
 }
 
 func (t *tx) Commit() error {
-	t.k.step(t.ctx)
+	t.killer.reachInside(t.ctx)
 	err := t.Tx.Commit()
-	t.k.step(t.ctx)
+	t.killer.reachInside(t.ctx)
 	return err
 }

@@ -18,10 +18,10 @@ import (
 
 // firstPost is what a command had at its first POST.
 type firstPost struct {
-	party    batch.ServiceID
-	commands string   // the bytes of the commands
-	to       []string // the payees
-	attempts map[int]bool
+	party          batch.ServiceID
+	commands       string   // the bytes of the commands
+	payees         []string // the payees
+	attemptNumbers map[int]bool
 }
 
 // submission is the part of a POST that the parent reads.
@@ -32,10 +32,10 @@ type submission struct {
 	Commands     json.RawMessage   `json:"commands"`
 }
 
-// serve passes requests to the participant. It checks every submission against the database. It
-// drops a submission that comes after the client's deadline, since on a busy machine a request of
-// a dead worker may be read seconds after it was written.
-func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
+// serveParticipant passes requests to the participant. It checks every submission against the
+// database. It drops a submission that comes after the client's deadline, since on a busy machine
+// a request of a dead worker may be read seconds after it was written.
+func (w *World) serveParticipant(rw http.ResponseWriter, r *http.Request) {
 	if r.Method+" "+r.URL.Path != "POST /v2/commands/async/submit" {
 		w.ledger.ServeHTTP(rw, r)
 		return
@@ -49,11 +49,11 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
 		w.fail("a submission that cannot be read: %v", err)
 		panic(http.ErrAbortHandler)
 	}
-	w.inspect(r, s)
+	w.checkSubmission(r, s)
 	deadline, err := strconv.ParseInt(r.Header.Get(deadlineHeader), 10, 64)
 	if err != nil || time.Now().After(time.Unix(0, deadline).Add(lateArrival/2)) {
 		w.mu.Lock()
-		w.tooLate++
+		w.latePosts++
 		w.mu.Unlock()
 		panic(http.ErrAbortHandler)
 	}
@@ -61,28 +61,28 @@ func (w *World) serve(rw http.ResponseWriter, r *http.Request) {
 	w.ledger.ServeHTTP(rw, r)
 }
 
-// inspect checks a submission at the time of its POST: its batch is stored, its attempt is counted
-// and spent, no other batch of the party is under way, and its bytes are those of the earlier
-// attempts. It reports a violation.
-func (w *World) inspect(r *http.Request, s submission) {
+// checkSubmission checks a submission at the time of its POST: its batch is stored, its attempt is
+// counted and spent, no other batch of the party is under way, and its bytes are those of the
+// earlier attempts. It reports a violation.
+func (w *World) checkSubmission(r *http.Request, s submission) {
 	key := batch.Key{Service: s.ActAs[0], ID: batch.ID(s.CommandID)}
 	number, err := strconv.Atoi(strings.TrimPrefix(s.SubmissionID, s.CommandID+"#"))
 	if err != nil {
 		w.fail("the submission id of %s is %q", key, s.SubmissionID)
 	}
 	w.mu.Lock()
-	p := w.posts[key.ID]
+	p := w.firstPosts[key.ID]
 	if p == nil {
-		p = &firstPost{party: key.Service, commands: string(s.Commands), to: recipients(s.Commands), attempts: map[int]bool{}}
-		w.posts[key.ID] = p
+		p = &firstPost{party: key.Service, commands: string(s.Commands), payees: recipients(s.Commands), attemptNumbers: map[int]bool{}}
+		w.firstPosts[key.ID] = p
 	}
-	p.attempts[number] = true
-	spent, same := len(p.attempts), p.commands == string(s.Commands)
+	p.attemptNumbers[number] = true
+	spent, same := len(p.attemptNumbers), p.commands == string(s.Commands)
 	w.mu.Unlock()
 	if !same {
 		w.fail("attempt %d of %s has other bytes than the first one", number, key)
 	}
-	rec, err := w.st.Get(r.Context(), key)
+	rec, err := w.store.Get(r.Context(), key)
 	switch {
 	case r.Context().Err() != nil: // the sender is dead
 		return
@@ -91,7 +91,7 @@ func (w *World) inspect(r *http.Request, s submission) {
 	case rec.Attempt < number || rec.Spent < spent:
 		w.fail("attempt %d of %s is posted, the %d., and %d are counted, %d spent", number, key, spent, rec.Attempt, rec.Spent)
 	}
-	dequeued, _, err := w.st.ListOrders(r.Context(), order.ListQuery{Party: &key.Service, States: []order.State{order.Dequeued}})
+	dequeued, _, err := w.store.ListOrders(r.Context(), order.ListQuery{Party: &key.Service, States: []order.State{order.Dequeued}})
 	if err != nil {
 		if r.Context().Err() == nil {
 			w.fail("list orders: %w", err)
@@ -104,7 +104,7 @@ func (w *World) inspect(r *http.Request, s submission) {
 		}
 		// The parent may read a request of a dead worker after the batch has become final and the
 		// next batch exists, so a final batch is no violation.
-		if rec, err = w.st.Get(r.Context(), key); err == nil && !rec.Final() {
+		if rec, err = w.store.Get(r.Context(), key); err == nil && !rec.Final() {
 			w.fail("attempt %d of %s is posted, and order %s is part of %s", number, key, o.ID, o.Batch)
 		}
 	}
@@ -130,7 +130,7 @@ func recipients(commands json.RawMessage) (to []string) {
 // half of Decided.
 func (w *World) drawFault(p cantontest.RequestPoint) cantontest.Fault {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d|%s|%s|%d", w.o.Seed, p.Operation, p.CommandID, p.Try)
+	fmt.Fprintf(h, "%d|%s|%s|%d", w.options.Seed, p.Operation, p.CommandID, p.Try)
 	x := h.Sum64()
 	x ^= x >> 29
 	n := int(x * 0xbf58476d1ce4e5b9 >> 40 % 40)

@@ -10,9 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// person is a person who decides batches that need a decision, by the participant's books. The
-// participant prunes meanwhile, so that a late question finds nothing.
-func (w *World) person(ctx context.Context) {
+// decideDoubts is a person who decides batches that need a decision, by the participant's books.
+// The participant prunes meanwhile, so that a late question finds nothing.
+func (w *World) decideDoubts(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for n := 1; ; n++ {
@@ -24,7 +24,7 @@ func (w *World) person(ctx context.Context) {
 		if n%20 == 0 {
 			w.ledger.Prune(w.ledger.LedgerEnd() - 10)
 		}
-		open, _, err := w.st.List(ctx, store.ListQuery{Open: true, Limit: 100})
+		open, _, err := w.store.List(ctx, store.ListQuery{Open: true, Limit: 100})
 		if err != nil {
 			continue // the workers have locked the database; the next round tries again
 		}
@@ -36,11 +36,11 @@ func (w *World) person(ctx context.Context) {
 			if !sure {
 				continue
 			}
-			_, err := w.st.Decide(ctx, rec, ruling, batch.By{Actor: "a person", Reason: "looked at the participant"})
+			_, err := w.store.Decide(ctx, rec, ruling, batch.By{Actor: "a person", Reason: "looked at the participant"})
 			switch {
 			case err == nil:
 				w.mu.Lock()
-				w.decisions++
+				w.decisionCount++
 				w.mu.Unlock()
 			case ctx.Err() == nil && !errors.Is(err, batch.ErrMovedOn) && !errors.Is(err, batch.ErrNotAllowed) && !errors.Is(err, batch.ErrInDoubt):
 				w.fail("decide: %w", err)

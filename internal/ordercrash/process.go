@@ -16,31 +16,31 @@ import (
 	"github.com/dltbatch/dltbatch/internal/daemon"
 )
 
-// process is a worker: this test binary, started with a job.
-type process struct {
+// workerProcess is a worker: this test binary, started with a job.
+type workerProcess struct {
 	url   string
 	cmd   *exec.Cmd
 	stdin io.Closer
 	ended chan struct{}
-	// killed, err and tail are complete before ended is closed.
-	killed Window // the window in which the worker was killed
-	err    error
-	tail   tail // the end of the worker's standard error
+	// killedIn, err and tail are complete before ended is closed.
+	killedIn   Window // the window in which the worker was killed
+	err        error
+	stderrTail outputTail // the end of the worker's standard error
 }
 
 // processTimeout is how long a worker may take to start or to stop.
 const processTimeout = 60 * time.Second
 
-// spawn starts a worker and waits until it listens or is dead. The kernel kills the worker when
-// this process ends.
-func spawn(j job) (*process, error) {
+// startProcess starts a worker and waits until it listens or is dead. The kernel kills the worker
+// when this process ends.
+func startProcess(j workerJob) (*workerProcess, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	p := &workerProcess{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), Variable+"="+string(text))
-	p.cmd.Stderr = &p.tail
+	p.cmd.Stderr = &p.stderrTail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	daemon.DieWithParent(p.cmd.SysProcAttr, syscall.SIGKILL)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -62,7 +62,7 @@ func spawn(j job) (*process, error) {
 		}
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			if w, ok := strings.CutPrefix(lines.Text(), "killed "); ok {
-				p.killed = Window(w)
+				p.killedIn = Window(w)
 			} else {
 				listens <- lines.Text()
 			}
@@ -79,19 +79,19 @@ func spawn(j job) (*process, error) {
 	case <-p.ended: // the worker may have died quickly
 	case <-timer.C:
 		p.kill()
-		return nil, fmt.Errorf("a worker says nothing: %s", &p.tail)
+		return nil, fmt.Errorf("a worker says nothing: %s", &p.stderrTail)
 	}
 	return p, nil
 }
 
 // kill kills the worker, as kill -9 does.
-func (p *process) kill() {
+func (p *workerProcess) kill() {
 	_ = p.cmd.Process.Kill() // an error means that the worker has ended
 	<-p.ended
 }
 
 // stop lets the worker end by itself.
-func (p *process) stop() error {
+func (p *workerProcess) stop() error {
 	_ = p.stdin.Close()
 	timer := time.NewTimer(processTimeout)
 	defer timer.Stop()
@@ -102,18 +102,18 @@ func (p *process) stop() error {
 		<-p.ended
 	}
 	if p.err != nil {
-		return fmt.Errorf("a worker ends badly: %w: %s", p.err, &p.tail)
+		return fmt.Errorf("a worker ends badly: %w: %s", p.err, &p.stderrTail)
 	}
 	return nil
 }
 
-// tail keeps the last bytes that are written to it.
-type tail struct {
+// outputTail keeps the last bytes that are written to it.
+type outputTail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-func (t *tail) Write(b []byte) (int, error) {
+func (t *outputTail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, b...)
@@ -123,7 +123,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *tail) String() string {
+func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)

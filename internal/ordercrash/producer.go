@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	parties = 6
-	addTime = 3 * time.Second
-	backlog = 40 // the number of open orders from which on none is added
+	partyCount    = 6
+	addTimeout    = 3 * time.Second
+	maxOpenOrders = 40 // the number of open orders from which on none is added
 )
 
 // producer adds the orders of a party in order, and repeats each until it is acknowledged.
 type producer struct {
-	w             *World
+	world         *World
 	party         batch.ServiceID
 	rng           *rand.Rand
 	client        *http.Client
-	orders        []order.Order // the acknowledged orders
+	acknowledged  []order.Order // the acknowledged orders
 	repeatedCalls int           // the number of calls that were not acknowledged
 }
 
 func (w *World) newProducer(i int) *producer {
 	return &producer{
-		w: w, party: batch.ServiceID(fmt.Sprintf("Party%d::1220", i)), rng: rand.New(rand.NewPCG(w.o.Seed, uint64(100+i))),
-		client: &http.Client{Timeout: 2 * addTime, Transport: &http.Transport{MaxIdleConnsPerHost: 2}},
+		world: w, party: batch.ServiceID(fmt.Sprintf("Party%d::1220", i)), rng: rand.New(rand.NewPCG(w.options.Seed, uint64(100+i))),
+		client: &http.Client{Timeout: 2 * addTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 2}},
 	}
 }
 
-func (p *producer) run(ctx context.Context) {
+func (p *producer) addUntilDone(ctx context.Context) {
 	defer p.client.CloseIdleConnections()
 	for {
 		select {
@@ -47,44 +47,44 @@ func (p *producer) run(ctx context.Context) {
 			return
 		case <-time.After(time.Duration(p.rng.IntN(150)) * time.Millisecond):
 		}
-		p.w.mu.Lock()
-		full := len(p.w.open) > backlog
-		p.w.mu.Unlock()
+		p.world.mu.Lock()
+		full := len(p.world.openOrders) > maxOpenOrders
+		p.world.mu.Unlock()
 		if full {
 			continue
 		}
 		var orders []order.Order
 		for range 1 + p.rng.IntN(5) {
-			orders = append(orders, p.order(len(p.orders)+len(orders)))
+			orders = append(orders, p.newOrder(len(p.acknowledged)+len(orders)))
 		}
-		for p.rng.IntN(50) == 0 || !p.add(orders) { // sometimes the call is repeated although it was acknowledged
+		for p.rng.IntN(50) == 0 || !p.addOrders(orders) { // sometimes the call is repeated although it was acknowledged
 			p.repeatedCalls++
-			if p.w.isOver() {
+			if p.world.isOver() {
 				return
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		p.orders = append(p.orders, orders...)
-		p.w.mu.Lock()
+		p.acknowledged = append(p.acknowledged, orders...)
+		p.world.mu.Lock()
 		for _, o := range orders {
-			p.w.open[o.ID] = true
+			p.world.openOrders[o.ID] = true
 		}
-		p.w.mu.Unlock()
+		p.world.mu.Unlock()
 	}
 }
 
 func (w *World) isOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.errs) > 0
+	return len(w.failures) > 0
 }
 
 // payee returns the party that an order pays. No other order pays this party, so its balance shows
 // how often the order was paid.
 func payee(id order.ID) string { return "To-" + string(id) }
 
-// order makes the n-th order of the party. The order of the ids is not the order of adding.
-func (p *producer) order(n int) order.Order {
+// newOrder makes the n-th order of the party. The order of the ids is not the order of adding.
+func (p *producer) newOrder(n int) order.Order {
 	o := order.Order{ID: order.ID(fmt.Sprintf("%x-%s-%d", p.rng.Uint32(), p.party[:6], n)), Party: p.party, Urgent: p.rng.IntN(8) == 0}
 	t := cantontest.Transfer{To: payee(o.ID), Amount: 1, Note: string(o.ID)}
 	if n%3 == 0 {
@@ -111,17 +111,18 @@ func isAcceptable(o order.Order) bool {
 	return json.Unmarshal(o.Payload, &t) == nil && t.Poison == ""
 }
 
-// add adds orders through a worker, or directly. It reports whether the call was acknowledged.
-func (p *producer) add(orders []order.Order) bool {
+// addOrders adds orders through a worker, or directly. It reports whether the call was
+// acknowledged.
+func (p *producer) addOrders(orders []order.Order) bool {
 	at := p.rng.IntN(3)
 	if at == 2 {
-		ctx, cancel := context.WithTimeout(context.Background(), addTime)
+		ctx, cancel := context.WithTimeout(context.Background(), addTimeout)
 		defer cancel()
-		return p.wasAcknowledged(p.w.st.AddOrders(ctx, orders...))
+		return p.wasAcknowledged(p.world.store.AddOrders(ctx, orders...))
 	}
-	p.w.mu.Lock()
-	worker := p.w.slots[at]
-	p.w.mu.Unlock()
+	p.world.mu.Lock()
+	worker := p.world.workers[at]
+	p.world.mu.Unlock()
 	if worker == nil || worker.url == "" {
 		return false
 	}
@@ -139,14 +140,14 @@ func (p *producer) add(orders []order.Order) bool {
 		return true
 	}
 	if bytes.Contains(said, []byte(batch.ErrConflict.Error())) || resp.StatusCode == http.StatusBadRequest {
-		p.w.fail("add %s: %s", orders[0].ID, said)
+		p.world.fail("add %s: %s", orders[0].ID, said)
 	}
 	return false
 }
 
 func (p *producer) wasAcknowledged(err error) bool {
 	if errors.Is(err, batch.ErrConflict) || errors.Is(err, batch.ErrInvalidInput) {
-		p.w.fail("add: %w", err)
+		p.world.fail("add: %w", err)
 	}
 	return err == nil
 }

@@ -14,11 +14,11 @@ type Window string
 
 // These windows are no calls of the store.
 const (
-	posting  Window = "POST under way"
-	accepted Window = "answered, before the record"
-	asked    Window = "completions read, before the record"
-	anywhere Window = "anywhere"
-	nowhere  Window = ""
+	duringPost       Window = "POST under way"
+	afterAnswer      Window = "answered, before the record"
+	afterCompletions Window = "completions read, before the record"
+	anyWindow        Window = "anywhere"
+	noWindow         Window = ""
 )
 
 // storeCall is a call of the store. A worker is killed inside the call, before one of its
@@ -26,13 +26,13 @@ const (
 type storeCall string
 
 const (
-	add     storeCall = "orders added"
-	prepare storeCall = "batch stored, orders dequeued"
-	claim   storeCall = "claim"
-	keep    storeCall = "prepared kept"
-	record  storeCall = "outcome recorded"
-	settle  storeCall = "orders settled"
-	halve   storeCall = "orders halved"
+	callAddOrders    storeCall = "orders added"
+	callPrepareBatch storeCall = "batch stored, orders dequeued"
+	callClaim        storeCall = "claim"
+	callKeepPrepared storeCall = "prepared kept"
+	callRecord       storeCall = "outcome recorded"
+	callSettleOrders storeCall = "orders settled"
+	callSplitOrders  storeCall = "orders halved"
 )
 
 func (o storeCall) inside() Window { return Window("inside: " + string(o)) }
@@ -40,8 +40,8 @@ func (o storeCall) after() Window  { return Window("after: " + string(o)) }
 
 // allWindows returns all windows except anywhere.
 func allWindows() []Window {
-	out := []Window{posting, accepted, asked}
-	for _, o := range [...]storeCall{add, prepare, claim, keep, record, settle, halve} {
+	out := []Window{duringPost, afterAnswer, afterCompletions}
+	for _, o := range [...]storeCall{callAddOrders, callPrepareBatch, callClaim, callKeepPrepared, callRecord, callSettleOrders, callSplitOrders} {
 		out = append(out, o.inside(), o.after())
 	}
 	slices.Sort(out)
@@ -50,35 +50,35 @@ func allWindows() []Window {
 
 // killer ends the process, as kill -9 does, once the worker has reached a window often enough.
 type killer struct {
-	window Window
-	nth    int64
-	count  atomic.Int64
+	window       Window
+	dieAtNth     int64
+	reachedCount atomic.Int64
 }
 
-func (k *killer) reach(w Window) {
-	if w != nowhere && w == k.window && k.count.Add(1) == k.nth {
+func (k *killer) dieIfReached(w Window) {
+	if w != noWindow && w == k.window && k.reachedCount.Add(1) == k.dieAtNth {
 		fmt.Println("killed", w)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // waits until the signal arrives
 	}
 }
 
-// phaseKey is the key of a context under which a statement finds the call of the store that it
+// storeCallKey is the key of a context under which a statement finds the call of the store that it
 // belongs to.
-type phaseKey struct{}
+type storeCallKey struct{}
 
-// inPhase runs a call of the store, and marks the statements that belong to it.
-func inPhase[T any](ctx context.Context, k *killer, o storeCall, f func(context.Context) (T, error)) (T, error) {
-	out, err := f(context.WithValue(ctx, phaseKey{}, o))
+// inStoreCall runs a call of the store, and marks the statements that belong to it.
+func inStoreCall[T any](ctx context.Context, k *killer, o storeCall, f func(context.Context) (T, error)) (T, error) {
+	out, err := f(context.WithValue(ctx, storeCallKey{}, o))
 	if err == nil {
-		k.reach(o.after())
+		k.dieIfReached(o.after())
 	}
 	return out, err
 }
 
-// step is called before and after a statement, and around a commit.
-func (k *killer) step(ctx context.Context) {
-	if o, ok := ctx.Value(phaseKey{}).(storeCall); ok {
-		k.reach(o.inside())
+// reachInside is called before and after a statement, and around a commit.
+func (k *killer) reachInside(ctx context.Context) {
+	if o, ok := ctx.Value(storeCallKey{}).(storeCall); ok {
+		k.dieIfReached(o.inside())
 	}
 }

@@ -26,14 +26,14 @@ import (
 // binary's TestMain calls [Work].
 const Variable = "DLTBATCH_ORDERCRASH_JOB"
 
-// job is the configuration of a worker, as JSON in its environment.
-type job struct {
-	URL         string // the URL of the participant
-	Driver, DSN string
-	Decided     time.Duration
-	Hints       bool // true if the Runner and the Engine give each other hints
-	Kill        Window
-	Nth         int64
+// workerJob is the configuration of a worker, as JSON in its environment.
+type workerJob struct {
+	URL           string // the URL of the participant
+	Driver, DSN   string
+	DecidedWithin time.Duration
+	WithHints     bool // true if the Runner and the Engine give each other hints
+	KillWindow    Window
+	KillAtNth     int64
 }
 
 // Open opens the store of a worker. connect has the parameters of sql.Open.
@@ -41,13 +41,13 @@ type Open func(connect func(driver, dsn string) (*sql.DB, error), driver, dsn st
 
 // These times are short, so that another worker soon takes over the batches of a dead one.
 const (
-	requestTimeout = 400 * time.Millisecond
-	claimTTL       = 800 * time.Millisecond
-	lateArrival    = 400 * time.Millisecond
-	noTraceGrace   = 400 * time.Millisecond
-	stuckAfter     = 1500 * time.Millisecond
-	maxSize        = 6
-	maxAttempts    = 4
+	requestTimeout    = 400 * time.Millisecond
+	claimTTL          = 800 * time.Millisecond
+	lateArrival       = 400 * time.Millisecond
+	noTraceGrace      = 400 * time.Millisecond
+	stuckAfter        = 1500 * time.Millisecond
+	maxOrdersPerBatch = 6
+	maxAttempts       = 4
 )
 
 const deadlineHeader = "X-Deadline" // the deadline of a submission's context, in nanoseconds
@@ -68,16 +68,16 @@ func (s deadlineTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // process has seen.
 type killerLedger struct {
 	*canton.Client
-	k *killer
+	killer *killer
 }
 
 func (l killerLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { l.k.reach(posting) },
-		WroteRequest: func(httptrace.WroteRequestInfo) { l.k.reach(posting) },
+		GotConn:      func(httptrace.GotConnInfo) { l.killer.dieIfReached(duringPost) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { l.killer.dieIfReached(duringPost) },
 	})
 	err := l.Client.Submit(ctx, a)
-	l.k.reach(accepted)
+	l.killer.dieIfReached(afterAnswer)
 	return err
 }
 
@@ -85,7 +85,7 @@ func (l killerLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, atte
 	out, err := l.Client.BatchStatuses(ctx, s, attempts)
 	for _, status := range out {
 		if status.Reported != batch.ReportedUnknown {
-			l.k.reach(asked)
+			l.killer.dieIfReached(afterCompletions)
 			break
 		}
 	}
@@ -105,21 +105,22 @@ func transfer(_ context.Context, o order.Order) (canton.OrderCommands, error) {
 	return canton.OrderCommands{Commands: doc.Commands}, nil
 }
 
-// Work is the main func of a worker: an application with a Runner and an Engine, which adds the
-// orders that the parent sends. It prints its address, and returns when its standard input ends.
-func Work(text string, open Open) error {
-	var j job
+// RunWorker is the main func of a worker: an application with a Runner and an Engine, which adds
+// the orders that the parent sends. It prints its address, and returns when its standard input
+// ends.
+func RunWorker(text string, open Open) error {
+	var j workerJob
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	k := &killer{window: j.Kill, nth: j.Nth}
+	k := &killer{window: j.KillWindow, dieAtNth: j.KillAtNth}
 	st, err := open(k.connect, j.Driver, j.DSN)
 	if err != nil {
 		return err
 	}
 	client, err := canton.New(j.URL, &canton.Options{
-		UserID: "app", IdleWait: 10 * time.Millisecond, LateArrival: lateArrival, Grace: noTraceGrace, DecidedWithin: j.Decided,
-		PollOnly: !j.Hints, Client: &http.Client{Transport: deadlineTransport{&http.Transport{MaxIdleConnsPerHost: 16}}},
+		UserID: "app", IdleWait: 10 * time.Millisecond, LateArrival: lateArrival, Grace: noTraceGrace, DecidedWithin: j.DecidedWithin,
+		PollOnly: !j.WithHints, Client: &http.Client{Transport: deadlineTransport{&http.Transport{MaxIdleConnsPerHost: 16}}},
 	})
 	if err != nil {
 		return err
@@ -129,7 +130,7 @@ func Work(text string, open Open) error {
 		return err
 	}
 	o := autobatch.Options{
-		MaxSize: maxSize, MaxAttempts: maxAttempts, BatchInterval: 50 * time.Millisecond, MonitorInterval: 50 * time.Millisecond,
+		MaxSize: maxOrdersPerBatch, MaxAttempts: maxAttempts, BatchInterval: 50 * time.Millisecond, MonitorInterval: 50 * time.Millisecond,
 		RetryInterval: 100 * time.Millisecond, RecoveryInterval: 100 * time.Millisecond, Drain: 20 * time.Second,
 	}
 	ro := dltbatch.Options{
@@ -138,14 +139,14 @@ func Work(text string, open Open) error {
 		StuckAfter: stuckAfter, Drain: 20 * time.Second,
 	}
 	var runner *dltbatch.Runner
-	if j.Hints {
+	if j.WithHints {
 		o.Wake = func(s batch.ServiceID) { runner.Wake(s) }
 	}
 	engine, err := autobatch.New(killerStore{st, k}, builder, &o)
 	if err != nil {
 		return err
 	}
-	if j.Hints {
+	if j.WithHints {
 		ro.Observer = engine
 	}
 	if runner, err = dltbatch.New(killerStore{st, k}, killerLedger{client, k}, &ro); err != nil {
@@ -183,7 +184,7 @@ func addHandler(e *autobatch.Engine) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), addTime)
+		ctx, cancel := context.WithTimeout(r.Context(), addTimeout)
 		defer cancel()
 		if err := e.Add(ctx, orders...); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -51,7 +51,7 @@ func (c *Cluster) backUp(ctx context.Context, to, primary string) (err error) {
 		"backup_label":   label,
 		"standby.signal": "",
 	} {
-		if err := c.who.write(filepath.Join(to, name), []byte(text)); err != nil {
+		if err := c.identity.writeFile(filepath.Join(to, name), []byte(text)); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (c *Cluster) backUp(ctx context.Context, to, primary string) (err error) {
 
 // copyData copies a folder of the data. It ignores files that the server removes meanwhile.
 func (c *Cluster) copyData(to, folder string, skip func(name string) bool) error {
-	return fs.WalkDir(os.DirFS(c.data()), folder, func(name string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(os.DirFS(c.dataFolder()), folder, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
@@ -71,15 +71,15 @@ func (c *Cluster) copyData(to, folder string, skip func(name string) bool) error
 		case skip(name):
 			return nil
 		case d.IsDir():
-			return c.who.mkdir(filepath.Join(to, name))
+			return c.identity.mkdir(filepath.Join(to, name))
 		}
-		text, err := os.ReadFile(filepath.Join(c.data(), name))
+		text, err := os.ReadFile(filepath.Join(c.dataFolder(), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return c.who.write(filepath.Join(to, name), text)
+		return c.identity.writeFile(filepath.Join(to, name), text)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
-func (s *servers) startBouncer() (string, error) {
+func (s *sharedServers) startBouncer() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dsn, err := s.startLocked()
@@ -28,7 +28,7 @@ func ServeBouncer(dsn string) (behind string, stop func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("no PgBouncer of its own: %w", err)
 	}
-	return behind, p.stop, nil
+	return behind, p.stopAndRemove, nil
 }
 
 // bouncerConfig lets PgBouncer run in transaction mode, with fewer connections to the server than
@@ -47,7 +47,7 @@ server_reset_query =
 ignore_startup_parameters = extra_float_digits
 `
 
-func runBouncer(dsn string) (*process, string, error) {
+func runBouncer(dsn string) (*serverProcess, string, error) {
 	to, err := url.Parse(dsn)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s is no URL: %w", Variable, err)
@@ -56,7 +56,7 @@ func runBouncer(dsn string) (*process, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	who, err := unprivileged()
+	who, err := serverIdentity()
 	if err != nil {
 		return nil, "", err
 	}
@@ -73,7 +73,7 @@ func runBouncer(dsn string) (*process, string, error) {
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return nil, "", removeAfter(dir, err)
 	}
-	p, err := who.run(dir, "process up", bin, config)
+	p, err := who.startServer(dir, "process up", bin, config)
 	if err != nil {
 		return nil, "", removeAfter(dir, err)
 	}

@@ -15,13 +15,13 @@ import (
 // by the standby. Unlike the shared server it has the default settings for durability: fsync and
 // synchronous_commit are on. Its methods must be called by one goroutine at a time.
 type Cluster struct {
-	who      identity
-	bin      string
-	dir      string
-	port     string
-	settings []string
-	p        *process
-	crashed  bool
+	identity  identity
+	programs  string
+	folder    string
+	port      string
+	settings  []string
+	process   *serverProcess
+	isCrashed bool
 }
 
 // NewCluster makes and starts a Cluster. settings are "name=value". The Cluster is removed at the
@@ -34,7 +34,7 @@ func NewCluster(t testing.TB, settings ...string) *Cluster {
 	if err != nil {
 		t.Fatalf("no PostgreSQL of its own: %v", err)
 	}
-	t.Cleanup(c.stop)
+	t.Cleanup(c.stopAndRemove)
 	return c
 }
 
@@ -43,11 +43,11 @@ func NewCluster(t testing.TB, settings ...string) *Cluster {
 // the standby until synchronous_standby_names says so.
 func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
 	t.Helper()
-	s := &Cluster{who: c.who, bin: c.bin, settings: c.settings}
-	if err := s.open("pgstandby", func() error { return c.backUp(t.Context(), s.data(), addr) }); err != nil {
+	s := &Cluster{identity: c.identity, programs: c.programs, settings: c.settings}
+	if err := s.startInFolder("pgstandby", func() error { return c.backUp(t.Context(), s.dataFolder(), addr) }); err != nil {
 		t.Fatalf("no standby: %v", err)
 	}
-	t.Cleanup(s.stop)
+	t.Cleanup(s.stopAndRemove)
 	return s
 }
 
@@ -55,26 +55,26 @@ func (c *Cluster) Standby(t testing.TB, addr string) *Cluster {
 func newCluster(name string, bring bool, settings []string) (*Cluster, error) {
 	c := &Cluster{settings: settings}
 	var err error
-	if c.bin, err = programs(bring); err != nil {
+	if c.programs, err = postgresPrograms(bring); err != nil {
 		return nil, err
 	}
-	if c.who, err = unprivileged(); err != nil {
+	if c.identity, err = serverIdentity(); err != nil {
 		return nil, err
 	}
-	if err := c.open(name, func() error { return initdb(c.who, c.bin, c.data()) }); err != nil {
+	if err := c.startInFolder(name, func() error { return initdb(c.identity, c.programs, c.dataFolder()) }); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// open starts the server in a folder of its own, with data that fill makes. It removes the folder
-// if the server cannot start.
-func (c *Cluster) open(name string, fill func() error) (err error) {
-	if c.dir, err = c.who.tempDir(name); err != nil {
+// startInFolder starts the server in a folder of its own, with data that fill makes. It removes
+// the folder if the server cannot start.
+func (c *Cluster) startInFolder(name string, fill func() error) (err error) {
+	if c.folder, err = c.identity.tempDir(name); err != nil {
 		return err
 	}
 	if err = fill(); err != nil {
-		return removeAfter(c.dir, err)
+		return removeAfter(c.folder, err)
 	}
 	for range 3 { // the port may be taken before the start
 		if c.port, err = freePort(); err != nil {
@@ -84,7 +84,7 @@ func (c *Cluster) open(name string, fill func() error) (err error) {
 			return nil
 		}
 	}
-	return removeAfter(c.dir, err)
+	return removeAfter(c.folder, err)
 }
 
 // Serve is [NewCluster] for programs that are not tests. It returns the data source name of a
@@ -107,13 +107,13 @@ func Throwaway(bring bool, settings ...string) (dsn string, stop func(), err err
 	if err != nil {
 		return "", nil, err
 	}
-	return c.DSN(""), c.stop, nil
+	return c.DSN(""), c.stopAndRemove, nil
 }
-func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
+func (c *Cluster) dataFolder() string { return filepath.Join(c.folder, "data") }
 
 func (c *Cluster) start() (err error) {
 	args := []string{
-		"-D", c.data(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + c.port, "-c", "unix_socket_directories=" + c.dir,
+		"-D", c.dataFolder(), "-c", "listen_addresses=127.0.0.1", "-c", "port=" + c.port, "-c", "unix_socket_directories=" + c.folder,
 		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "lc_messages=C", "-c", "log_destination=stderr",
 		"-c", "logging_collector=off", "-c", "wal_retrieve_retry_interval=100ms", // otherwise a promotion may wait 5 s
 	}
@@ -121,15 +121,15 @@ func (c *Cluster) start() (err error) {
 		args = append(args, "-c", s)
 	}
 	// A standby logs "ready to accept read-only connections".
-	c.p, err = c.who.run(c.dir, "database system is ready to accept", filepath.Join(c.bin, "postgres"), args...)
-	c.crashed = c.crashed && err != nil
+	c.process, err = c.identity.startServer(c.folder, "database system is ready to accept", filepath.Join(c.programs, "postgres"), args...)
+	c.isCrashed = c.isCrashed && err != nil
 	return err
 }
 
-func (c *Cluster) command(name string, args ...string) error {
-	cmd := exec.Command(filepath.Join(c.bin, name), args...)
-	c.who.runAs(cmd)
-	cmd.Dir = c.dir
+func (c *Cluster) runProgram(name string, args ...string) error {
+	cmd := exec.Command(filepath.Join(c.programs, name), args...)
+	c.identity.runAs(cmd)
+	cmd.Dir = c.folder
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}
@@ -151,34 +151,34 @@ func (c *Cluster) DSN(addr string) string {
 // DSN returns the data source name of a superuser, a URL, of the server at addr.
 func DSN(addr string) string { return "postgres://postgres@" + addr + "/postgres?sslmode=disable" }
 
-// Restart does what pg_ctl restart -m immediate does: every process of the server ends at once,
-// and the next start recovers from a crash.
-func (c *Cluster) Restart() error {
-	c.p.Stop()
+// RestartImmediately does what pg_ctl restart -m immediate does: every process of the server ends
+// at once, and the next start recovers from a crash.
+func (c *Cluster) RestartImmediately() error {
+	c.process.Stop()
 	return c.start()
 }
 
 // Crash kills the first process of the server without a warning. The other processes notice that
 // and end, too. The server stays down until Restart.
 func (c *Cluster) Crash() error {
-	if err := c.p.Crash(); err != nil {
+	if err := c.process.Crash(); err != nil {
 		return err
 	}
-	c.crashed = true
+	c.isCrashed = true
 	return nil
 }
 
 // Promote makes a standby the primary. It returns once the standby takes writes.
 func (c *Cluster) Promote() error {
-	return c.command("pg_ctl", "promote", "-D", c.data(), "--wait")
+	return c.runProgram("pg_ctl", "promote", "-D", c.dataFolder(), "--wait")
 }
 
-// stop ends the server and removes its folder. A killed server leaves shared memory behind, which
-// the next start removes.
-func (c *Cluster) stop() {
-	if c.crashed && c.start() != nil {
-		_ = os.RemoveAll(c.dir)
+// stopAndRemove ends the server and removes its folder. A killed server leaves shared memory
+// behind, which the next start removes.
+func (c *Cluster) stopAndRemove() {
+	if c.isCrashed && c.start() != nil {
+		_ = os.RemoveAll(c.folder)
 		return
 	}
-	c.p.stop()
+	c.process.stopAndRemove()
 }

@@ -24,23 +24,23 @@ import (
 // Patroni is a cluster of three nodes. They keep their state in Patroni's own Raft, without
 // another store. Each node stands for a machine: a test can kill it, freeze it, and cut it off.
 type Patroni struct {
-	Nodes    []*Node
-	identity identity
-	bin      string // folder of PostgreSQL's programs
-	run      string // path of Patroni
+	Nodes            []*Node
+	identity         identity
+	postgresPrograms string // folder of PostgreSQL's programs
+	patroniProgram   string // path of Patroni
 }
 
 // Node is a machine of [Patroni]: PostgreSQL and the Patroni that manages it.
 type Node struct {
-	Name      string
-	c         *Patroni
-	dir       string
-	ownAddrs  [3]string // addresses of PostgreSQL, of Patroni's REST API and of its Raft
-	peerAddrs [3]string // the same addresses as other nodes reach them
-	config    string
-	log       *os.File
-	cmd       *exec.Cmd // nil while the node is down
-	ended     <-chan struct{}
+	Name       string
+	cluster    *Patroni
+	folder     string
+	ownAddrs   [3]string // addresses of PostgreSQL, of Patroni's REST API and of its Raft
+	peerAddrs  [3]string // the same addresses as other nodes reach them
+	configFile string
+	logFile    *os.File
+	cmd        *exec.Cmd // nil while the node is down
+	ended      <-chan struct{}
 }
 
 // The indexes of a node's addresses.
@@ -50,8 +50,8 @@ const (
 	NodeRaft
 )
 
-// TTL is Patroni's ttl: how long a primary that Patroni cannot reach stays the primary.
-const TTL = 20 * time.Second // the least that Patroni accepts
+// PrimaryTTL is Patroni's ttl: how long a primary that Patroni cannot reach stays the primary.
+const PrimaryTTL = 20 * time.Second // the least that Patroni accepts
 
 // NewPatroni makes and starts a cluster, and returns once it has a primary and two standbys. reach
 // returns the address by which other nodes reach an address of a node, for example a proxy's. The
@@ -74,25 +74,25 @@ func NewPatroni(t testing.TB, synchronous bool, reach func(node, place int, own 
 
 func newPatroni(synchronous bool, reach func(node, place int, own string) string) (c *Patroni, err error) {
 	c = &Patroni{}
-	if c.run, err = binaries.Patroni().Bring(); err != nil {
+	if c.patroniProgram, err = binaries.Patroni().Bring(); err != nil {
 		return nil, err
 	}
-	if c.bin, err = programs(true); err != nil {
+	if c.postgresPrograms, err = postgresPrograms(true); err != nil {
 		return nil, err
 	}
 	// npm's package has neither program.
 	for _, program := range []string{"pg_basebackup", "pg_rewind"} {
-		if _, err := os.Stat(filepath.Join(c.bin, program)); err != nil {
+		if _, err := os.Stat(filepath.Join(c.postgresPrograms, program)); err != nil {
 			return nil, fmt.Errorf("Patroni needs %s beside the server: install PostgreSQL's own packages: %w", program, err)
 		}
 	}
-	if c.identity, err = unprivileged(); err != nil {
+	if c.identity, err = serverIdentity(); err != nil {
 		return nil, err
 	}
 	for i := range 3 {
-		n := &Node{Name: fmt.Sprint("node", i), c: c}
+		n := &Node{Name: fmt.Sprint("node", i), cluster: c}
 		c.Nodes = append(c.Nodes, n)
-		if n.dir, err = c.identity.tempDir("patroni"); err != nil {
+		if n.folder, err = c.identity.tempDir("patroni"); err != nil {
 			return c, err
 		}
 		for place := range n.ownAddrs {
@@ -109,8 +109,8 @@ func newPatroni(synchronous bool, reach func(node, place int, own string) string
 		if err != nil {
 			return c, err
 		}
-		n.config = filepath.Join(n.dir, "patroni.yml")
-		if err := c.identity.write(n.config, text); err != nil {
+		n.configFile = filepath.Join(n.folder, "patroni.yml")
+		if err := c.identity.writeFile(n.configFile, text); err != nil {
 			return c, err
 		}
 	}
@@ -121,7 +121,7 @@ func newPatroni(synchronous bool, reach func(node, place int, own string) string
 func (n *Node) settings(synchronous bool) map[string]any {
 	type m = map[string]any
 	var partners []string
-	for _, o := range n.c.Nodes {
+	for _, o := range n.cluster.Nodes {
 		if o != n {
 			partners = append(partners, o.peerAddrs[NodeRaft])
 		}
@@ -130,24 +130,24 @@ func (n *Node) settings(synchronous bool) map[string]any {
 		"scope": "dltbatch", "name": n.Name,
 		"restapi": m{"listen": n.ownAddrs[NodeREST], "connect_address": n.peerAddrs[NodeREST]},
 		"raft": m{
-			"data_dir": filepath.Join(n.dir, "raft"), "bind_addr": n.ownAddrs[NodeRaft], "self_addr": n.peerAddrs[NodeRaft], "partner_addrs": partners,
+			"data_dir": filepath.Join(n.folder, "raft"), "bind_addr": n.ownAddrs[NodeRaft], "self_addr": n.peerAddrs[NodeRaft], "partner_addrs": partners,
 		},
 		"bootstrap": m{
 			"dcs": m{
-				"ttl": int(TTL.Seconds()), "loop_wait": 1, "retry_timeout": 3, "synchronous_mode": synchronous,
+				"ttl": int(PrimaryTTL.Seconds()), "loop_wait": 1, "retry_timeout": 3, "synchronous_mode": synchronous,
 				"postgresql": m{"use_pg_rewind": true, "parameters": m{"max_connections": 200, "wal_log_hints": "on"}},
 			},
 			"initdb": []any{m{"encoding": "UTF8"}, m{"locale": "C"}, "no-sync"},
 		},
 		"postgresql": m{
 			"listen": n.ownAddrs[NodePostgres], "connect_address": n.peerAddrs[NodePostgres],
-			"data_dir": filepath.Join(n.dir, "data"), "bin_dir": n.c.bin, "pgpass": filepath.Join(n.dir, "pgpass"),
+			"data_dir": filepath.Join(n.folder, "data"), "bin_dir": n.cluster.postgresPrograms, "pgpass": filepath.Join(n.folder, "pgpass"),
 			"authentication": m{"superuser": m{"username": "postgres"}, "replication": m{"username": "follower"}},
 			"pg_hba":         []string{"local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
 			// A machine that is killed in a test loses no page that it has written, so fsync is
 			// off.
 			"parameters": m{
-				"unix_socket_directories": n.dir, "shared_buffers": "32MB", "lc_messages": "C", "fsync": "off", "wal_retrieve_retry_interval": "100ms",
+				"unix_socket_directories": n.folder, "shared_buffers": "32MB", "lc_messages": "C", "fsync": "off", "wal_retrieve_retry_interval": "100ms",
 			},
 			"remove_data_directory_on_rewind_failure": true, "remove_data_directory_on_diverged_timelines": true,
 		},
@@ -177,7 +177,7 @@ func (c *Patroni) countFollowers(p *Node) (n int) {
 			State string `json:"state"`
 		} `json:"members"`
 	}
-	if p.ask("/cluster", &cluster) != nil {
+	if p.askPatroni("/cluster", &cluster) != nil {
 		return 0
 	}
 	for _, m := range cluster.Members {
@@ -209,10 +209,10 @@ func (c *Patroni) Primary() *Node {
 func (c *Patroni) LogEnds() error {
 	var errs []error
 	for _, n := range c.Nodes {
-		if n.log == nil {
+		if n.logFile == nil {
 			continue // the node was not started
 		}
-		text, _ := os.ReadFile(n.log.Name())
+		text, _ := os.ReadFile(n.logFile.Name())
 		errs = append(errs, fmt.Errorf("%s: %s", n.Name, text[max(0, len(text)-4<<10):]))
 	}
 	return errors.Join(errs...)
@@ -222,10 +222,10 @@ func (c *Patroni) stop() {
 	for _, n := range c.Nodes {
 		_ = n.Resume()
 		n.Kill()
-		if n.log != nil {
-			_ = n.log.Close()
+		if n.logFile != nil {
+			_ = n.logFile.Close()
 		}
-		_ = os.RemoveAll(n.dir)
+		_ = os.RemoveAll(n.folder)
 	}
 }
 
@@ -233,10 +233,10 @@ func (c *Patroni) stop() {
 func (n *Node) Addr(place int) string { return n.ownAddrs[place] }
 
 // IsPrimary asks the node at its own address, not at the one that other nodes use.
-func (n *Node) IsPrimary() bool { return n.ask("/primary", nil) == nil }
+func (n *Node) IsPrimary() bool { return n.askPatroni("/primary", nil) == nil }
 
-// ask makes a request to Patroni's REST API. A frozen node does not answer.
-func (n *Node) ask(path string, answer any) error {
+// askPatroni makes a request to Patroni's REST API. A frozen node does not answer.
+func (n *Node) askPatroni(path string, answer any) error {
 	client := http.Client{Timeout: 500 * time.Millisecond}
 	defer client.CloseIdleConnections()
 	resp, err := client.Get("http://" + n.ownAddrs[NodeREST] + path)
@@ -255,15 +255,15 @@ func (n *Node) ask(path string, answer any) error {
 
 // Start starts a node that is down.
 func (n *Node) Start() (err error) {
-	if n.log == nil {
-		if n.log, err = os.CreateTemp(n.dir, "patroni-*.log"); err != nil {
+	if n.logFile == nil {
+		if n.logFile, err = os.CreateTemp(n.folder, "patroni-*.log"); err != nil {
 			return err
 		}
 	}
-	cmd := exec.Command(n.c.run, n.config)
-	n.c.identity.runAs(cmd)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = n.dir, n.log, n.log
-	cmd.Env = append(os.Environ(), "HOME="+n.dir, "LC_ALL=C")
+	cmd := exec.Command(n.cluster.patroniProgram, n.configFile)
+	n.cluster.identity.runAs(cmd)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = n.folder, n.logFile, n.logFile
+	cmd.Env = append(os.Environ(), "HOME="+n.folder, "LC_ALL=C")
 	// At this signal Patroni stops PostgreSQL, which would otherwise outlive it.
 	ended, err := daemon.Start(cmd, syscall.SIGTERM)
 	if err != nil {
@@ -278,36 +278,36 @@ func (n *Node) Kill() {
 	if n.cmd == nil {
 		return
 	}
-	all := n.processes()
+	all := n.processIDs()
 	for _, pid := range all {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	<-n.ended
 	n.cmd = nil
-	for until := time.Now().Add(10 * time.Second); time.Now().Before(until) && anyRuns(all); {
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until) && anyProcessRuns(all); {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
 // Crash kills PostgreSQL, and lets Patroni run.
 func (n *Node) Crash() {
-	if pid := n.postmaster(); pid > 0 {
+	if pid := n.postmasterID(); pid > 0 {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
 // Freeze stops the node as a hypervisor stops a machine: none of its processes runs until Resume.
-func (n *Node) Freeze() error { return n.signal(syscall.SIGSTOP) }
+func (n *Node) Freeze() error { return n.signalAll(syscall.SIGSTOP) }
 
 // Resume ends Freeze.
-func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
+func (n *Node) Resume() error { return n.signalAll(syscall.SIGCONT) }
 
-func (n *Node) signal(s syscall.Signal) error {
+func (n *Node) signalAll(s syscall.Signal) error {
 	if n.cmd == nil {
 		return nil
 	}
 	for range 2 { // twice, because a process may have been started meanwhile
-		for _, pid := range n.processes() {
+		for _, pid := range n.processIDs() {
 			if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return err
 			}
@@ -316,10 +316,10 @@ func (n *Node) signal(s syscall.Signal) error {
 	return nil
 }
 
-// processes returns the processes of the node, parents before their children.
-func (n *Node) processes() []int {
+// processIDs returns the processes of the node, parents before their children.
+func (n *Node) processIDs() []int {
 	all := []int{n.cmd.Process.Pid}
-	if pid := n.postmaster(); pid > 0 {
+	if pid := n.postmasterID(); pid > 0 {
 		all = append(all, pid)
 	}
 	for i := 0; i < len(all); i++ {
@@ -336,9 +336,9 @@ func (n *Node) processes() []int {
 	return all
 }
 
-// postmaster returns the first process of PostgreSQL, or 0 if there is none.
-func (n *Node) postmaster() int {
-	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
+// postmasterID returns the first process of PostgreSQL, or 0 if there is none.
+func (n *Node) postmasterID() int {
+	text, err := os.ReadFile(filepath.Join(n.folder, "data", "postmaster.pid"))
 	if err != nil {
 		return 0
 	}
@@ -349,13 +349,13 @@ func (n *Node) postmaster() int {
 	}
 	// The file may be left from a server that has ended, and another process may have its number
 	// by now.
-	if at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || at != filepath.Join(n.dir, "data") {
+	if at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || at != filepath.Join(n.folder, "data") {
 		return 0
 	}
 	return pid
 }
 
-func anyRuns(all []int) bool {
+func anyProcessRuns(all []int) bool {
 	for _, pid := range all {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err == nil && !strings.Contains(string(text), ") Z ") {

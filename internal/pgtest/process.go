@@ -15,7 +15,7 @@ import (
 // identity is the user that servers run as, because both servers refuse to run as root.
 type identity struct{ credential *syscall.Credential }
 
-func unprivileged() (identity, error) {
+func serverIdentity() (identity, error) {
 	if os.Getuid() != 0 {
 		return identity{}, nil
 	}
@@ -50,13 +50,13 @@ func (i identity) tempDir(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := i.giveTo(dir); err != nil {
+	if err := i.giveFile(dir); err != nil {
 		return "", removeAfter(dir, err)
 	}
 	return dir, nil
 }
 
-func (i identity) giveTo(name string) error {
+func (i identity) giveFile(name string) error {
 	if i.credential == nil {
 		return nil
 	}
@@ -67,26 +67,26 @@ func (i identity) mkdir(name string) error {
 	if err := os.Mkdir(name, 0o700); err != nil {
 		return err
 	}
-	return i.giveTo(name)
+	return i.giveFile(name)
 }
 
-func (i identity) write(name string, text []byte) error {
+func (i identity) writeFile(name string, text []byte) error {
 	if err := os.WriteFile(name, text, 0o600); err != nil { //nolint:gosec // a folder that the tests have made
 		return err
 	}
-	return i.giveTo(name)
+	return i.giveFile(name)
 }
 
 func removeAfter(dir string, err error) error { return errors.Join(err, os.RemoveAll(dir)) }
 
-// process is a server process and its folder.
-type process struct {
+// serverProcess is a server process and its folder.
+type serverProcess struct {
 	*daemon.Process
 	dir string
 }
 
-// run starts a server and waits until its output has the text ready.
-func (i identity) run(dir, ready, name string, args ...string) (*process, error) {
+// startServer starts a server and waits until its output has the text ready.
+func (i identity) startServer(dir, ready, name string, args ...string) (*serverProcess, error) {
 	cmd := exec.Command(name, args...)
 	i.runAs(cmd)
 	cmd.Dir = dir
@@ -94,11 +94,11 @@ func (i identity) run(dir, ready, name string, args ...string) (*process, error)
 	if err != nil {
 		return nil, err
 	}
-	return &process{p, dir}, nil
+	return &serverProcess{p, dir}, nil
 }
 
-// stop ends the server and removes its folder.
-func (p *process) stop() {
+// stopAndRemove ends the server and removes its folder.
+func (p *serverProcess) stopAndRemove() {
 	p.Stop()
 	_ = os.RemoveAll(p.dir) // the folder is below the one for temporary files
 }

@@ -24,17 +24,17 @@ const Variable = "DLTBATCH_TEST_POSTGRES"
 // "18". Without it any installed version is used.
 const VersionVariable = "DLTBATCH_TEST_POSTGRES_VERSION"
 
-// servers are the servers of one test binary.
-type servers struct {
+// sharedServers are the servers of one test binary.
+type sharedServers struct {
 	mu         sync.Mutex
 	postgres   *Cluster
-	bouncer    *process
+	bouncer    *serverProcess
 	dsn        string
 	bouncerDSN string // the data source name through PgBouncer
-	err        error  // the error of the first start; there is no second try
+	startErr   error  // the error of the first start; there is no second try
 }
 
-var shared servers
+var shared sharedServers
 
 // Main runs the tests of a package, stops the processes that they started, the servers last, and
 // returns the exit code. It is 1 if goroutines are left.
@@ -65,35 +65,35 @@ func Bouncer(t testing.TB) string {
 	return dsn
 }
 
-func (s *servers) start() (string, error) {
+func (s *sharedServers) start() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.startLocked()
 }
 
-func (s *servers) startLocked() (string, error) {
-	if s.dsn != "" || s.err != nil {
-		return s.dsn, s.err
+func (s *sharedServers) startLocked() (string, error) {
+	if s.dsn != "" || s.startErr != nil {
+		return s.dsn, s.startErr
 	}
 	if s.dsn = os.Getenv(Variable); s.dsn == "" {
-		s.postgres, s.err = newCluster("pgtest", true, []string{"max_connections=300", "shared_buffers=128MB",
+		s.postgres, s.startErr = newCluster("pgtest", true, []string{"max_connections=300", "shared_buffers=128MB",
 			"fsync=off", "full_page_writes=off", // no test needs its data after a crash of the machine
 			"array_nulls=off"}) // a database may have this setting, and no test may depend on the default
-		if s.err == nil {
+		if s.startErr == nil {
 			s.dsn = s.postgres.DSN("")
 		}
 	}
-	return s.dsn, s.err
+	return s.dsn, s.startErr
 }
 
-func (s *servers) stop() {
+func (s *sharedServers) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bouncer != nil {
-		s.bouncer.stop()
+		s.bouncer.stopAndRemove()
 	}
 	if s.postgres != nil {
-		s.postgres.stop()
+		s.postgres.stopAndRemove()
 	}
 }
 
@@ -118,9 +118,9 @@ func initdb(who identity, bin, data string) error {
 	return fmt.Errorf("%s", strings.Join(errs, "\n"))
 }
 
-// programs returns the folder of PostgreSQL's programs. If they are missing and bring is true, it
-// brings them.
-func programs(bring bool) (string, error) {
+// postgresPrograms returns the folder of PostgreSQL's programs. If they are missing and bring is
+// true, it brings them.
+func postgresPrograms(bring bool) (string, error) {
 	p, err := binaries.PostgreSQL(os.Getenv(VersionVariable))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", VersionVariable, err)

@@ -24,20 +24,20 @@ import (
 // Nothing is to be done after a COMMIT or a ROLLBACK. A missing report only leaves something
 // unlearned, and does no harm. A transaction that is begun again gets a Claim of its own.
 type Claim struct {
-	m                *Lanes
-	now              time.Time
+	lanes            *Lanes
+	readAt           time.Time
 	epoch            int64 // the epoch in which it read the server; 0 before that
 	closedGeneration int64 // the generation that was closed before the claim began; 0 if none
 	lockGeneration   int64 // the generation for which the locks are read; 0 if none
 	laterLockRead    bool  // true if the locks were read before for this generation
 	wholeReads       int   // how many lanes the claim reads from their beginnings without need
-	visited          map[batch.ServiceID]visit
+	visits           map[batch.ServiceID]visit
 }
 
 // visit is the state of a lane before its windows were read.
 type visit struct {
 	requeues, clock, bound int64
-	whole                  bool
+	readsWholeLane         bool
 }
 
 // Claim begins a claim. It must be called before BEGIN is sent. now is on the process's
@@ -45,8 +45,8 @@ type visit struct {
 func (m *Lanes) Claim(now time.Time) *Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.close(now)
-	c := &Claim{m: m, now: now, visited: map[batch.ServiceID]visit{}}
+	m.closeGeneration(now)
+	c := &Claim{lanes: m, readAt: now, visits: map[batch.ServiceID]visit{}}
 	if m.sealing != nil {
 		c.closedGeneration = m.sealing.id
 	}
@@ -67,16 +67,16 @@ type ServerState struct {
 // locks and report them to [Claim.SawLocks]; it need not. A process gets true at most once in 20
 // ms, and only while transaction ids do not advance.
 func (c *Claim) SawServer(found ServerState, now time.Time) bool {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	c.now, c.lockGeneration = now, 0
-	m := c.m
-	if m.limit == 0 {
+	c.lanes.mu.Lock()
+	defer c.lanes.mu.Unlock()
+	c.readAt, c.lockGeneration = now, 0
+	m := c.lanes
+	if m.maxLanes == 0 {
 		return false // with a limit of 0 the claim has not read the server
 	}
 	m.readAt = now
 	if m.incarnation != found.Incarnation {
-		m.forget(found.Incarnation)
+		m.forgetAll(found.Incarnation)
 	}
 	c.epoch = m.epoch
 	g := m.sealing
@@ -84,7 +84,7 @@ func (c *Claim) SawServer(found ServerState, now time.Time) bool {
 	case g == nil:
 		return false
 	case g.sealedBy(found.Xmin):
-		m.seal(false)
+		m.sealGeneration(false)
 		return false
 	case g.xid == 0 && c.closedGeneration == g.id:
 		g.xid, g.xidAt = found.Xid, now
@@ -92,7 +92,7 @@ func (c *Claim) SawServer(found ServerState, now time.Time) bool {
 	if g.lockReadAsked && !g.locksRead && g.xid != 0 { // the earlier request was not answered, so nobody may read the locks here
 		m.stall = Stall{Lasted: now.Sub(g.xidAt)}
 	}
-	if now.Before(m.nextLockRead) || (now.Sub(g.closed) < idsPatience && !m.byLock) {
+	if now.Before(m.nextLockRead) || (now.Sub(g.closedAt) < idsPatience && !m.lastSealWasByLock) {
 		return false
 	}
 	m.nextLockRead = now.Add(lockReadInterval)
@@ -104,9 +104,9 @@ func (c *Claim) SawServer(found ServerState, now time.Time) bool {
 // SawLocks reports the virtual transactions that hold a granted RowExclusiveLock on the table of
 // waiting rows, as pg_locks named them after SawServer had returned true.
 func (c *Claim) SawLocks(held []string) {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	m := c.m
+	c.lanes.mu.Lock()
+	defer c.lanes.mu.Unlock()
+	m := c.lanes
 	g := m.sealing
 	if g == nil || c.lockGeneration != g.id {
 		return
@@ -114,13 +114,13 @@ func (c *Claim) SawLocks(held []string) {
 	switch {
 	case c.laterLockRead:
 		g.dropEnded(held)
-		m.stall = Stall{c.now.Sub(g.locksReadAt), g.someHolders()}
+		m.stall = Stall{c.readAt.Sub(g.locksReadAt), g.someHolders()}
 	case !g.locksRead:
-		g.setHolders(held, c.now)
+		g.setHolders(held, c.readAt)
 	}
 	c.lockGeneration = 0
 	if g.allEnded() {
-		m.seal(true)
+		m.sealGeneration(true)
 	}
 }
 
@@ -129,24 +129,24 @@ func (c *Claim) SawLocks(held []string) {
 // with the lane's lock. clock is the database's clock in microseconds, read in this transaction
 // before the windows. The caller must not change the slice.
 func (c *Claim) Ranges(service batch.ServiceID, requeues, clock int64) []Range {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	m := c.m
+	c.lanes.mu.Lock()
+	defer c.lanes.mu.Unlock()
+	m := c.lanes
 	if c.epoch != m.epoch {
-		return whole // the claim has not read the server, or has read another server
+		return wholeLane // the claim has not read the server, or has read another server
 	}
-	l := m.use(service, requeues, c.now)
+	l := m.useLane(service, requeues, c.readAt)
 	if clock < wholeFrom(l.ranges) {
-		l.bound, l.ranges = math.MinInt64, whole
+		l.bound, l.ranges = math.MinInt64, wholeLane
 	}
 	v := visit{requeues: requeues, clock: clock, bound: l.bound}
 	ranges := l.ranges
-	if c.wholeReads*lanesPerWholeRead <= len(c.visited) && !c.now.Before(l.wholeReadAt) {
-		l.wholeReadAt = c.now.Add(wholeReadInterval)
+	if c.wholeReads*lanesPerWholeRead <= len(c.visits) && !c.readAt.Before(l.wholeReadAt) {
+		l.wholeReadAt = c.readAt.Add(wholeReadInterval)
 		c.wholeReads++
-		v.whole, ranges = true, whole
+		v.readsWholeLane, ranges = true, wholeLane
 	}
-	c.visited[service] = v
+	c.visits[service] = v
 	return ranges
 }
 
@@ -177,31 +177,31 @@ func (w *Window) shownUpTo() int64 {
 // if this claim read the lane from its beginning and found an open row that the ranges would have
 // hidden: somebody has written to the tables without this library, or the library has a fault.
 func (c *Claim) SawWindow(service batch.ServiceID, w Window) (hidden bool) {
-	c.m.mu.Lock()
-	defer c.m.mu.Unlock()
-	m := c.m
-	v, ok := c.visited[service]
+	c.lanes.mu.Lock()
+	defer c.lanes.mu.Unlock()
+	m := c.lanes
+	v, ok := c.visits[service]
 	if !ok || c.epoch != m.epoch {
 		return false
 	}
-	delete(c.visited, service)
+	delete(c.visits, service)
 	keys := w.Waiting
 	if len(w.Attempted) > 0 {
 		keys = slices.Concat(w.Attempted, w.Waiting)
 	}
 	if len(keys) > 0 {
-		m.open.add(service, min(slices.Max(keys), v.clock), m.limit)
+		m.collecting.add(service, min(slices.Max(keys), v.clock), m.maxLanes)
 	}
-	l := m.find(service)
+	l := m.findLane(service)
 	if l == nil || l.requeues != v.requeues || !w.Open {
 		return false
 	}
-	hidden = v.whole && slices.ContainsFunc(keys, func(k int64) bool { return !covered(l.ranges, k) })
+	hidden = v.readsWholeLane && slices.ContainsFunc(keys, func(k int64) bool { return !isCovered(l.ranges, k) })
 	if hidden {
-		l.ranges = whole
+		l.ranges = wholeLane
 	}
 	if start := min(v.bound, w.shownUpTo()); start >= wholeFrom(l.ranges) {
-		l.ranges = cover(keys, start)
+		l.ranges = coveringRanges(keys, start)
 	}
 	return hidden
 }

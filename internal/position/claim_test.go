@@ -13,20 +13,20 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// rig is a process whose claims follow one another, each with the next transaction id. No other
-// transaction runs, unless a test says otherwise.
-type rig struct {
+// claimRig is a process whose claims follow one another, each with the next transaction id. No
+// other transaction runs, unless a test says otherwise.
+type claimRig struct {
 	*Lanes
 	now      time.Time
 	xid      uint64
 	requeues int64
 }
 
-func newRig() *rig { return &rig{Lanes: NewLanes(100), now: time.Unix(1, 0), xid: 10} }
+func newRig() *claimRig { return &claimRig{Lanes: NewLanes(100), now: time.Unix(1, 0), xid: 10} }
 
-// look returns a claim that has reported the server's state. With an xmin of 0 no other
+// beginClaim returns a claim that has reported the server's state. With an xmin of 0 no other
 // transaction runs.
-func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
+func (r *claimRig) beginClaim(xmin uint64) (c *Claim, ask bool) {
 	c = r.Claim(r.now)
 	r.xid++
 	if xmin == 0 {
@@ -36,99 +36,101 @@ func (r *rig) look(xmin uint64) (c *Claim, ask bool) {
 	return c, ask
 }
 
-// see reports the server's state and a window of a lane. It returns the ranges that the claim is
-// to read.
-func (r *rig) see(service batch.ServiceID, clock int64, w Window) []Range {
-	c, _ := r.look(0)
+// claimWindow reports the server's state and a window of a lane. It returns the ranges that the
+// claim is to read.
+func (r *claimRig) claimWindow(service batch.ServiceID, clock int64, w Window) []Range {
+	c, _ := r.beginClaim(0)
 	ranges := c.Ranges(service, r.requeues, clock)
 	c.SawWindow(service, w)
 	return ranges
 }
 
-func waiting(keys ...int64) Window { return Window{Waiting: keys, Limit: len(keys) + 1, Open: true} }
+func waitingWindow(keys ...int64) Window {
+	return Window{Waiting: keys, Limit: len(keys) + 1, Open: true}
+}
 
-func from(key int64) []Range { return []Range{{key, math.MaxInt64}} }
+func rangeFrom(key int64) []Range { return []Range{{key, math.MaxInt64}} }
 
-// until repeats see until the reported window has become a position.
-func (r *rig) until(service batch.ServiceID, clock int64, w Window) []Range {
+// claimUntilPosition repeats see until the reported window has become a position.
+func (r *claimRig) claimUntilPosition(service batch.ServiceID, clock int64, w Window) []Range {
 	for range 4 {
-		r.see(service, clock, w)
+		r.claimWindow(service, clock, w)
 	}
-	return r.see(service, clock, w)
+	return r.claimWindow(service, clock, w)
 }
 
 func TestPosition(t *testing.T) {
 	r := newRig()
-	assert.Equal(t, whole, r.see("s", 100, waiting(7)), "nothing is known")
-	assert.Equal(t, whole, r.see("s", 100, waiting(8)), "closed and noted")
-	assert.Equal(t, whole, r.see("s", 100, waiting(9)), "sealed, and not looked at since")
-	assert.Equal(t, from(7), r.see("s", 100, waiting()), "the first key seen")
-	assert.Equal(t, from(7), r.see("s", 100, waiting()), "the next is sealed")
-	require.Equal(t, from(9), r.see("s", 100, waiting()))
-	assert.Equal(t, whole, r.see("other", 100, waiting(8)), "of the other nothing is known")
+	assert.Equal(t, wholeLane, r.claimWindow("s", 100, waitingWindow(7)), "nothing is known")
+	assert.Equal(t, wholeLane, r.claimWindow("s", 100, waitingWindow(8)), "closed and noted")
+	assert.Equal(t, wholeLane, r.claimWindow("s", 100, waitingWindow(9)), "sealed, and not looked at since")
+	assert.Equal(t, rangeFrom(7), r.claimWindow("s", 100, waitingWindow()), "the first key seen")
+	assert.Equal(t, rangeFrom(7), r.claimWindow("s", 100, waitingWindow()), "the next is sealed")
+	require.Equal(t, rangeFrom(9), r.claimWindow("s", 100, waitingWindow()))
+	assert.Equal(t, wholeLane, r.claimWindow("other", 100, waitingWindow(8)), "of the other nothing is known")
 }
 
 func TestSealedByID(t *testing.T) {
 	r := newRig()
-	r.see("s", 100, waiting(7))
-	_, _ = r.look(0)
+	r.claimWindow("s", 100, waitingWindow(7))
+	_, _ = r.beginClaim(0)
 	noted := r.xid
 	for _, xmin := range []uint64{noted - 5, noted} {
-		_, _ = r.look(xmin)
+		_, _ = r.beginClaim(xmin)
 		assert.NotNil(t, r.sealing, "%d: the id %d, or one before it, is still running", xmin, noted)
 	}
-	_, _ = r.look(noted + 1)
+	_, _ = r.beginClaim(noted + 1)
 	require.Nil(t, r.sealing)
 }
 
 // A position does not go down with the rows that happen to be visible.
-func TestBound(t *testing.T) {
+func TestPositionStaysWithoutRows(t *testing.T) {
 	r := newRig()
-	require.Equal(t, from(9), r.until("s", 100, waiting(9)))
+	require.Equal(t, rangeFrom(9), r.claimUntilPosition("s", 100, waitingWindow(9)))
 	r.requeues++
-	require.Equal(t, whole, r.see("s", 100, waiting(2)), "a batch is back in its place")
-	require.Equal(t, from(2), r.until("s", 100, waiting(2)))
-	require.Equal(t, from(2), r.see("s", 100, waiting()))
-	require.Equal(t, from(9), r.see("s", 100, waiting()), "what was known of additions is still true")
+	require.Equal(t, wholeLane, r.claimWindow("s", 100, waitingWindow(2)), "a batch is back in its place")
+	require.Equal(t, rangeFrom(2), r.claimUntilPosition("s", 100, waitingWindow(2)))
+	require.Equal(t, rangeFrom(2), r.claimWindow("s", 100, waitingWindow()))
+	require.Equal(t, rangeFrom(9), r.claimWindow("s", 100, waitingWindow()), "what was known of additions is still true")
 }
 
 // A batch that stays open and the batches that pass it are read in separate ranges.
-func TestStuck(t *testing.T) {
+func TestPositionBehindAStuckBatch(t *testing.T) {
 	const s = minGapMicros
 	r := newRig()
 	w := Window{Attempted: []int64{1 * s, 90 * s}, Waiting: []int64{90*s + 5}, Limit: 5, Open: true}
 	want := []Range{{s, s}, {90 * s, math.MaxInt64}}
-	require.Equal(t, want, r.until("s", 100*s, w))
+	require.Equal(t, want, r.claimUntilPosition("s", 100*s, w))
 	w.Attempted = []int64{1 * s, 95 * s}
 	w.Waiting = nil
 	want[1].From = 95 * s
-	require.Equal(t, want, r.until("s", 100*s, w), "those that passed it are gone")
+	require.Equal(t, want, r.claimUntilPosition("s", 100*s, w), "those that passed it are gone")
 	w = Window{Attempted: []int64{1 * s}, Waiting: []int64{1*s + 7, 96 * s}, Limit: 1, Open: true}
-	require.Equal(t, want, r.until("s", 100*s, w), "a window that shows too little moves nothing")
+	require.Equal(t, want, r.claimUntilPosition("s", 100*s, w), "a window that shows too little moves nothing")
 	w = Window{Attempted: []int64{1 * s}, Open: true}
-	require.Equal(t, want, r.until("s", 100*s, w), "nor does one of which half was read")
-	require.Equal(t, from(96*s), r.until("s", 100*s, waiting()))
+	require.Equal(t, want, r.claimUntilPosition("s", 100*s, w), "nor does one of which half was read")
+	require.Equal(t, rangeFrom(96*s), r.claimUntilPosition("s", 100*s, waitingWindow()))
 }
 
 // After retention has removed the last batch of a lane, new keys may be below the position if the
 // clock steps back. Then the position is forgotten.
 func TestClockStepsBack(t *testing.T) {
 	r := newRig()
-	require.Equal(t, from(50), r.until("s", 100, waiting(50)))
-	require.Equal(t, from(50), r.see("s", 50, waiting()), "ahead of all, and so behind none")
-	require.Equal(t, whole, r.see("s", 49, waiting(20)))
-	require.Equal(t, whole, r.see("s", 49, waiting(20)), "nor does it come back")
-	require.Equal(t, from(20), r.until("s", 60, waiting(20)))
+	require.Equal(t, rangeFrom(50), r.claimUntilPosition("s", 100, waitingWindow(50)))
+	require.Equal(t, rangeFrom(50), r.claimWindow("s", 50, waitingWindow()), "ahead of all, and so behind none")
+	require.Equal(t, wholeLane, r.claimWindow("s", 49, waitingWindow(20)))
+	require.Equal(t, wholeLane, r.claimWindow("s", 49, waitingWindow(20)), "nor does it come back")
+	require.Equal(t, rangeFrom(20), r.claimUntilPosition("s", 60, waitingWindow(20)))
 }
 
-func TestLocks(t *testing.T) {
+func TestSealedByLock(t *testing.T) {
 	r := newRig()
 	const held = 5 // held by some writer
 	ask := func(after time.Duration) (*Claim, bool) {
 		r.now = r.now.Add(after)
-		return r.look(held)
+		return r.beginClaim(held)
 	}
-	r.see("s", 100, waiting(7))
+	r.claimWindow("s", 100, waitingWindow(7))
 	c, asked := ask(0)
 	require.False(t, asked, "ids may move")
 	_, asked = ask(idsPatience - 1)
@@ -151,7 +153,7 @@ func TestLocks(t *testing.T) {
 
 	c, _ = ask(lockReadInterval)
 	c.Ranges("s", 0, 100)
-	c.SawWindow("s", waiting(8))
+	c.SawWindow("s", waitingWindow(8))
 	c, asked = ask(lockReadInterval)
 	require.True(t, asked, "where ids did not move, locks are the first to be looked at")
 	c.SawLocks([]string{})
@@ -162,10 +164,10 @@ func TestStall(t *testing.T) {
 	r := newRig()
 	look := func(after time.Duration) *Claim {
 		r.now = r.now.Add(after)
-		c, _ := r.look(5)
+		c, _ := r.beginClaim(5)
 		return c
 	}
-	r.see("s", 100, waiting(7))
+	r.claimWindow("s", 100, waitingWindow(7))
 	look(0)
 	look(time.Hour)
 	require.Zero(t, r.Stall(r.now), "who asks for the first time cannot know")
@@ -179,40 +181,40 @@ func TestStall(t *testing.T) {
 	require.Zero(t, r.Stall(r.now))
 }
 
-func TestWhole(t *testing.T) {
+func TestLanesAreReadWholeNowAndThen(t *testing.T) {
 	r := newRig()
 	due := map[time.Time]bool{}
 	for i := range batch.ServiceID("0123456789") {
 		service := batch.ServiceID("s" + string(rune('0'+i)))
-		require.Equal(t, from(7), r.until(service, 100, waiting(7)))
-		due[r.find(service).wholeReadAt] = true
+		require.Equal(t, rangeFrom(7), r.claimUntilPosition(service, 100, waitingWindow(7)))
+		due[r.findLane(service).wholeReadAt] = true
 	}
 	require.Greater(t, len(due), 5, "they are spread out")
 	r.now = r.now.Add(2 * wholeReadInterval)
-	c, _ := r.look(0)
-	require.Equal(t, whole, c.Ranges("s1", 0, 100))
-	require.Equal(t, from(7), c.Ranges("s2", 0, 100), "one a claim")
-	require.False(t, c.SawWindow("s1", waiting(7)))
-	require.Equal(t, from(7), r.see("s1", 100, waiting()))
+	c, _ := r.beginClaim(0)
+	require.Equal(t, wholeLane, c.Ranges("s1", 0, 100))
+	require.Equal(t, rangeFrom(7), c.Ranges("s2", 0, 100), "one a claim")
+	require.False(t, c.SawWindow("s1", waitingWindow(7)))
+	require.Equal(t, rangeFrom(7), r.claimWindow("s1", 100, waitingWindow()))
 
-	c, _ = r.look(0)
-	require.Equal(t, whole, c.Ranges("s2", 0, 100))
+	c, _ = r.beginClaim(0)
+	require.Equal(t, wholeLane, c.Ranges("s2", 0, 100))
 	require.True(t, c.SawWindow("s2", Window{Waiting: []int64{3, 4}, Limit: 1, Open: true}), "somebody else wrote it")
-	require.Equal(t, from(3), r.see("s2", 100, waiting(3)), "and it is found from now on")
+	require.Equal(t, rangeFrom(3), r.claimWindow("s2", 100, waitingWindow(3)), "and it is found from now on")
 }
 
-func TestMemory(t *testing.T) {
+func TestMemoryOfLanesIsBounded(t *testing.T) {
 	m := NewLanes(10)
 	for i := range 1000 {
 		c := m.Claim(time.Unix(1, 0))
 		c.SawServer(ServerState{Incarnation: 1, Xid: 5, Xmin: 5}, time.Unix(1, 0))
 		service := batch.ServiceID(rune('0' + i))
 		c.Ranges(service, 0, 100)
-		c.SawWindow(service, waiting(7))
-		require.LessOrEqual(t, len(m.young)+len(m.old), 10)
-		require.LessOrEqual(t, len(m.open.candidates), 10)
-		require.NotNil(t, m.find(service))
-		require.True(t, i == 0 || m.find("often") != nil, "what is used stays")
+		c.SawWindow(service, waitingWindow(7))
+		require.LessOrEqual(t, len(m.recentlyUsed)+len(m.usedBefore), 10)
+		require.LessOrEqual(t, len(m.collecting.candidates), 10)
+		require.NotNil(t, m.findLane(service))
+		require.True(t, i == 0 || m.findLane("often") != nil, "what is used stays")
 		c.Ranges("often", 0, 100)
 		names := m.Names()
 		require.IsIncreasing(t, append([]batch.ServiceID{""}, names...), "each once, in order")
@@ -237,7 +239,7 @@ func TestConcurrent(t *testing.T) {
 				if r := c.Ranges(service, int64(n/50), 100); len(r) == 0 {
 					t.Error("no ranges")
 				}
-				c.SawWindow(service, waiting(int64(n)))
+				c.SawWindow(service, waitingWindow(int64(n)))
 				m.Stall(time.Unix(int64(n), 0))
 			}
 		})

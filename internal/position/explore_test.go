@@ -16,17 +16,17 @@ import (
 func (w *world) clone() *world {
 	n := *w
 	n.adders = slices.Clone(w.adders)
-	n.laneOf = slices.Clone(w.laneOf)
+	n.laneStates = slices.Clone(w.laneStates)
 	n.claimers = slices.Clone(w.claimers)
 	n.memories = make([]*Lanes, len(w.memories))
 	for i, m := range w.memories {
 		n.memories[i] = m.clone()
 	}
 	for i := range n.claimers {
-		if c := &n.claimers[i]; c.c != nil {
-			own := *c.c
-			own.m, own.visited = n.memories[c.process], maps.Clone(own.visited)
-			c.c = &own
+		if c := &n.claimers[i]; c.claim != nil {
+			own := *c.claim
+			own.lanes, own.visits = n.memories[c.process], maps.Clone(own.visits)
+			c.claim = &own
 		}
 	}
 	return &n
@@ -42,8 +42,8 @@ func (m *Lanes) clone() *Lanes {
 		return n
 	}
 	return &Lanes{
-		limit: m.limit, epoch: m.epoch, incarnation: m.incarnation, young: copied(m.young), old: copied(m.old), generationsMade: m.generationsMade,
-		open: m.open.clone(), sealing: m.sealing.clone(), byLock: m.byLock, nextLockRead: m.nextLockRead, stall: m.stall,
+		maxLanes: m.maxLanes, epoch: m.epoch, incarnation: m.incarnation, recentlyUsed: copied(m.recentlyUsed), usedBefore: copied(m.usedBefore), generationsMade: m.generationsMade,
+		collecting: m.collecting.clone(), sealing: m.sealing.clone(), lastSealWasByLock: m.lastSealWasByLock, nextLockRead: m.nextLockRead, stall: m.stall,
 	}
 }
 
@@ -52,166 +52,166 @@ func (g *generation) clone() *generation {
 		return nil
 	}
 	n := *g
-	n.candidates, n.holders = maps.Clone(g.candidates), maps.Clone(g.holders)
+	n.candidates, n.lockHolders = maps.Clone(g.candidates), maps.Clone(g.lockHolders)
 	return &n
 }
 
-// state has everything that decides about the next moves, without mere counters.
-type state []byte
+// worldState has everything that decides about the next moves, without mere counters.
+type worldState []byte
 
-func (s *state) n(values ...int64) {
+func (s *worldState) addNumbers(values ...int64) {
 	for _, v := range values {
 		*s = binary.AppendVarint(*s, v)
 	}
 }
 
-func (s *state) b(values ...bool) {
+func (s *worldState) addBools(values ...bool) {
 	for _, v := range values {
 		*s = append(*s, map[bool]byte{true: 1}[v])
 	}
 }
 
-func (s *state) ranges(ranges []Range) {
-	s.n(int64(len(ranges)))
+func (s *worldState) addRanges(ranges []Range) {
+	s.addNumbers(int64(len(ranges)))
 	for _, r := range ranges {
-		s.n(r.From, r.To)
+		s.addNumbers(r.From, r.To)
 	}
 }
 
-func (s *state) keys(keys []int64) {
-	s.n(int64(len(keys)))
-	s.n(keys...)
+func (s *worldState) addKeys(keys []int64) {
+	s.addNumbers(int64(len(keys)))
+	s.addNumbers(keys...)
 }
 
-func (w *world) state(s state) state {
-	s.n(w.clock, int64(w.xid), int64(w.latest), w.started)
-	s.n(int64(w.backs), int64(w.claimed), int64(w.aborted), int64(w.cancelled), int64(w.halted), int64(w.restarted), int64(w.crashed), int64(w.losses), int64(w.failed), int64(w.pruned))
+func (w *world) appendState(s worldState) worldState {
+	s.addNumbers(w.clock, int64(w.nextXid), int64(w.highestEndedXid), w.incarnation)
+	s.addNumbers(int64(w.backStepsMade), int64(w.claimsMade), int64(w.abortsMade), int64(w.cancelsMade), int64(w.haltsMade), int64(w.restartsMade), int64(w.crashesMade), int64(w.connectionsLost), int64(w.failoversMade), int64(w.prunesMade))
 	for i := range w.adders {
 		a := &w.adders[i]
-		s.n(int64(a.pc), int64(a.at), int64(a.xid), a.last, a.key, int64(a.requeuedTimes))
-		s.b(a.locks, a.prepared, a.renamed, a.tried)
+		s.addNumbers(int64(a.nextStep), int64(a.place), int64(a.xid), a.lastSeenKey, a.key, int64(a.requeuedTimes))
+		s.addBools(a.holdsLock, a.isPrepared, a.hasLostName, a.wasAttempted)
 		if w.prunes > 0 {
-			s.n(a.finalAt)
+			s.addNumbers(a.finalAt)
 		}
 	}
-	for _, l := range w.laneOf {
-		s.n(int64(l.lock), l.requeues)
-		s.b(l.closed)
+	for _, l := range w.laneStates {
+		s.addNumbers(int64(l.lockHolder), l.requeues)
+		s.addBools(l.isHalted)
 	}
 	for _, m := range w.memories {
-		s.memory(w, m)
+		s.addMemory(w, m)
 	}
 	for i := range w.claimers {
-		s.claimer(w, &w.claimers[i])
+		s.addClaimer(w, &w.claimers[i])
 	}
 	return s
 }
 
-func (s *state) claimer(w *world, c *claimer) {
-	s.n(int64(c.pc))
-	if c.pc == idle {
+func (s *worldState) addClaimer(w *world, c *claimer) {
+	s.addNumbers(int64(c.nextStep))
+	if c.nextStep == stepIdle {
 		return
 	}
-	m, g := c.c.m, c.c.m.sealing
-	s.n(int64(c.lane), int64(c.limit), c.requeues, c.clock, c.found.Incarnation, int64(c.xid), int64(c.found.Xid), int64(c.found.Xmin))
-	s.b(c.dead, c.openA, c.openW, c.c.epoch == m.epoch, c.c.laterLockRead, c.c.wholeReads > 0, g != nil && c.c.closedGeneration == g.id, g != nil && c.c.lockGeneration == g.id)
-	s.n(int64(len(c.held)))
-	for _, h := range c.held {
+	m, g := c.claim.lanes, c.claim.lanes.sealing
+	s.addNumbers(int64(c.lane), int64(c.limit), c.requeues, c.clock, c.serverState.Incarnation, int64(c.xid), int64(c.serverState.Xid), int64(c.serverState.Xmin))
+	s.addBools(c.transactionIsGone, c.attemptedShowsOpen, c.waitingShowsOpen, c.claim.epoch == m.epoch, c.claim.laterLockRead, c.claim.wholeReads > 0, g != nil && c.claim.closedGeneration == g.id, g != nil && c.claim.lockGeneration == g.id)
+	s.addNumbers(int64(len(c.lockHolders)))
+	for _, h := range c.lockHolders {
 		*s = append(*s, h...)
 	}
-	s.ranges(c.ranges)
-	s.keys(c.tried)
-	s.keys(c.waits)
-	v, ok := c.c.visited[w.service(c.lane)]
-	s.b(ok, v.whole)
-	s.n(v.requeues, v.clock, v.bound)
+	s.addRanges(c.ranges)
+	s.addKeys(c.attemptedKeys)
+	s.addKeys(c.waitingKeys)
+	v, ok := c.claim.visits[w.service(c.lane)]
+	s.addBools(ok, v.readsWholeLane)
+	s.addNumbers(v.requeues, v.clock, v.bound)
 }
 
-func (s *state) memory(w *world, m *Lanes) {
-	s.n(m.incarnation)
-	s.b(m.byLock)
-	for _, g := range []*generation{m.open, m.sealing} {
+func (s *worldState) addMemory(w *world, m *Lanes) {
+	s.addNumbers(m.incarnation)
+	s.addBools(m.lastSealWasByLock)
+	for _, g := range []*generation{m.collecting, m.sealing} {
 		if g == nil {
-			s.n(-1)
+			s.addNumbers(-1)
 			continue
 		}
-		s.n(int64(len(g.candidates)), int64(g.xid), int64(len(g.holders)))
-		s.b(g.locksRead)
-		for i := range w.laneOf {
+		s.addNumbers(int64(len(g.candidates)), int64(g.xid), int64(len(g.lockHolders)))
+		s.addBools(g.locksRead)
+		for i := range w.laneStates {
 			key, ok := g.candidates[w.service(int8(i))]
-			s.b(ok)
-			s.n(key)
+			s.addBools(ok)
+			s.addNumbers(key)
 		}
 		for _, h := range g.someHolders() {
 			*s = append(*s, h...)
 		}
 	}
-	for i := range w.laneOf {
-		l := m.find(w.service(int8(i)))
-		s.b(l == nil)
+	for i := range w.laneStates {
+		l := m.findLane(w.service(int8(i)))
+		s.addBools(l == nil)
 		if l != nil {
-			s.n(l.requeues, l.bound)
-			s.ranges(l.ranges)
+			s.addNumbers(l.requeues, l.bound)
+			s.addRanges(l.ranges)
 		}
 	}
 }
 
 // explorer visits all states that can be reached.
 type explorer struct {
-	seed  maphash.Seed
-	seen  map[uint64]struct{}
-	path  []move
-	wrong string
-	most  int // the number of states after which the exploration stops
-	moved int // the number of positions that had moved at the end
+	seed           maphash.Seed
+	visitedStates  map[uint64]struct{}
+	moves          []move
+	violation      string
+	maxStates      int // the number of states after which the exploration stops
+	movedPositions int // the number of positions that had moved at the end
 }
 
-func explore(s setting, most int) *explorer {
-	e := &explorer{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, most: most}
+func explore(s worldLimits, most int) *explorer {
+	e := &explorer{seed: maphash.MakeSeed(), visitedStates: map[uint64]struct{}{}, maxStates: most}
 	w := newWorld(&s)
-	for _, m := range s.first {
-		w.do(m)
-		e.path = append(e.path, m)
+	for _, m := range s.firstMoves {
+		w.makeMove(m)
+		e.moves = append(e.moves, m)
 	}
-	e.from(w, nil)
+	e.exploreFrom(w, nil)
 	return e
 }
 
-func (e *explorer) from(w *world, buf state) bool {
-	for _, m := range w.moves(nil) {
-		if len(e.seen) >= e.most {
+func (e *explorer) exploreFrom(w *world, buf worldState) bool {
+	for _, m := range w.possibleMoves(nil) {
+		if len(e.visitedStates) >= e.maxStates {
 			return true
 		}
 		n := w.clone()
-		n.do(m)
-		e.path = append(e.path, m)
+		n.makeMove(m)
+		e.moves = append(e.moves, m)
 		if said := n.check(); said != "" {
-			e.wrong = said
+			e.violation = said
 			return false
 		}
-		buf = n.state(buf[:0])
+		buf = n.appendState(buf[:0])
 		hash := maphash.Bytes(e.seed, buf)
-		if _, ok := e.seen[hash]; !ok {
-			e.seen[hash] = struct{}{}
-			if !e.from(n, buf) {
+		if _, ok := e.visitedStates[hash]; !ok {
+			e.visitedStates[hash] = struct{}{}
+			if !e.exploreFrom(n, buf) {
 				return false
 			}
 		}
-		e.path = e.path[:len(e.path)-1]
+		e.moves = e.moves[:len(e.moves)-1]
 	}
 	return true
 }
 
 func (e *explorer) String() string {
-	s := fmt.Sprintf("%s (%d states)", e.wrong, len(e.seen))
-	for _, m := range e.path {
+	s := fmt.Sprintf("%s (%d states)", e.violation, len(e.visitedStates))
+	for _, m := range e.moves {
 		s += "\n  " + m.String()
 	}
 	return s
 }
 
-// wander makes random moves. Some adders take long, and rare moves are rare.
-func wander(s setting, seed uint64, steps int) *explorer {
+// walkAtRandom makes random moves. Some adders take long, and rare moves are rare.
+func walkAtRandom(s worldLimits, seed uint64, steps int) *explorer {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w, e := newWorld(&s), &explorer{}
 	slow := make([]bool, len(w.adders))
@@ -221,34 +221,34 @@ func wander(s setting, seed uint64, steps int) *explorer {
 	weight := func(m move) int {
 		switch m.kind {
 		case addStep:
-			a := &w.adders[m.i]
+			a := &w.adders[m.subject]
 			switch {
-			case a.pc == 0:
+			case a.nextStep == 0:
 				return 20
-			case m.j < 0:
+			case m.argument < 0:
 				return 5
-			case slow[m.i]:
+			case slow[m.subject]:
 				return 10
 			}
 			return 400
 		case claimStep:
-			if m.j == 2 && w.claimers[m.i].pc == looking || m.j < 0 {
+			if m.argument == 2 && w.claimers[m.subject].nextStep == stepSeeServer || m.argument < 0 {
 				return 20
 			}
 			return 400
 		case beginClaim:
 			return 200
-		case finish:
-			if w.adders[m.i].at == waits {
+		case finishBatch:
+			if w.adders[m.subject].place == placeWaiting {
 				return 3
 			}
 			return 200
-		case requeued, prune:
+		case commitRequeue, pruneBatch:
 			return 200
-		case requeue:
+		case beginRequeue:
 			return 10
-		case toggle:
-			if w.laneOf[m.i].closed {
+		case haltOrRelease:
+			if w.laneStates[m.subject].isHalted {
 				return 100
 			}
 			return 10
@@ -257,7 +257,7 @@ func wander(s setting, seed uint64, steps int) *explorer {
 	}
 	var all []move
 	for range steps {
-		all = w.moves(all[:0])
+		all = w.possibleMoves(all[:0])
 		sum := 0
 		for _, m := range all {
 			sum += weight(m)
@@ -270,16 +270,16 @@ func wander(s setting, seed uint64, steps int) *explorer {
 		for ; at >= weight(all[k]); k++ {
 			at -= weight(all[k])
 		}
-		e.path = append(e.path, all[k])
-		w.do(all[k])
-		if e.wrong = w.check(); e.wrong != "" {
+		e.moves = append(e.moves, all[k])
+		w.makeMove(all[k])
+		if e.violation = w.check(); e.violation != "" {
 			return e
 		}
 	}
 	for _, m := range w.memories {
-		for i := range w.laneOf {
-			if l := m.find(w.service(int8(i))); l != nil && wholeFrom(l.ranges) > math.MinInt64 {
-				e.moved++
+		for i := range w.laneStates {
+			if l := m.findLane(w.service(int8(i))); l != nil && wholeFrom(l.ranges) > math.MinInt64 {
+				e.movedPositions++
 			}
 		}
 	}

@@ -13,13 +13,13 @@ import (
 type generation struct {
 	id            int64
 	candidates    map[batch.ServiceID]int64
-	closed        time.Time
+	closedAt      time.Time
 	xid           uint64              // a transaction id that was assigned after the generation was closed; 0 before that
 	xidAt         time.Time           // when the id was assigned
 	lockReadAsked bool                // true if a claim was asked to read the holders of the lock
 	locksRead     bool                // true if the holders were read
 	locksReadAt   time.Time           // when the holders were first read
-	holders       map[string]struct{} // the virtual transactions for which the generation waits
+	lockHolders   map[string]struct{} // the virtual transactions for which the generation waits
 }
 
 // add keeps the highest candidate of each lane.
@@ -35,9 +35,9 @@ func (g *generation) sealedBy(xmin uint64) bool { return g.xid != 0 && xmin > g.
 
 // setHolders keeps the first list of holders of the lock.
 func (g *generation) setHolders(held []string, now time.Time) {
-	g.locksRead, g.locksReadAt, g.holders = true, now, make(map[string]struct{}, len(held))
+	g.locksRead, g.locksReadAt, g.lockHolders = true, now, make(map[string]struct{}, len(held))
 	for _, v := range held {
-		g.holders[v] = struct{}{}
+		g.lockHolders[v] = struct{}{}
 	}
 }
 
@@ -45,22 +45,22 @@ func (g *generation) setHolders(held []string, now time.Time) {
 func (g *generation) dropEnded(held []string) {
 	left := make(map[string]struct{})
 	for _, v := range held {
-		if _, ok := g.holders[v]; ok || nameless(v) {
+		if _, ok := g.lockHolders[v]; ok || hasLostName(v) {
 			left[v] = struct{}{}
 		}
 	}
-	g.holders = left
+	g.lockHolders = left
 }
 
 // allEnded reports whether all holders of the lock have ended.
-func (g *generation) allEnded() bool { return g.locksRead && len(g.holders) == 0 }
+func (g *generation) allEnded() bool { return g.locksRead && len(g.lockHolders) == 0 }
 
-// nameless reports whether virtual is the name of a prepared transaction that has lost its earlier
-// name.
-func nameless(virtual string) bool { return strings.HasPrefix(virtual, "-1/") }
+// hasLostName reports whether virtual is the name of a prepared transaction that has lost its
+// earlier name.
+func hasLostName(virtual string) bool { return strings.HasPrefix(virtual, "-1/") }
 
 // someHolders returns at most ten of the holders.
 func (g *generation) someHolders() []string {
-	all := slices.Sorted(maps.Keys(g.holders))
+	all := slices.Sorted(maps.Keys(g.lockHolders))
 	return all[:min(len(all), 10)]
 }

@@ -24,7 +24,7 @@ func (m *Lanes) Floors(lanes []batch.ServiceID) (floors []Floor, incarnation int
 	floors = make([]Floor, len(lanes))
 	for i, s := range lanes {
 		floors[i].From = math.MinInt64
-		if l := m.find(s); l != nil {
+		if l := m.findLane(s); l != nil {
 			floors[i] = Floor{l.ranges[0].From, l.requeues, wholeFrom(l.ranges)}
 		}
 	}
@@ -39,7 +39,7 @@ func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Flo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, s := range lanes {
-		if l := m.find(s); l != nil && !now.Before(l.wholeReadAt) && !now.Before(l.wholeScanAt) {
+		if l := m.findLane(s); l != nil && !now.Before(l.wholeReadAt) && !now.Before(l.wholeScanAt) {
 			l.wholeScanAt = now.Add(wholeReadInterval)
 			floors[i].From = math.MinInt64
 		}
@@ -51,13 +51,13 @@ func (m *Lanes) ScanFloors(lanes []batch.ServiceID, now time.Time) (floors []Flo
 func (m *Lanes) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.young) + len(m.old)
+	return len(m.recentlyUsed) + len(m.usedBefore)
 }
 
 // Names returns the remembered lanes in order.
 func (m *Lanes) Names() []batch.ServiceID {
 	m.mu.Lock()
-	names := slices.AppendSeq(slices.Collect(maps.Keys(m.young)), maps.Keys(m.old))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(m.recentlyUsed)), maps.Keys(m.usedBefore))
 	m.mu.Unlock()
 	slices.Sort(names)
 	return slices.Compact(names)

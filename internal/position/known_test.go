@@ -48,4 +48,4 @@ func TestScanFloors(t *testing.T) {
 	require.EqualValues(t, 100, from(at.Add(2*wholeReadInterval)))
 }
 
-func (m *Lanes) lanes() map[batch.ServiceID]*lane { return m.young }
+func (m *Lanes) lanes() map[batch.ServiceID]*lane { return m.recentlyUsed }

@@ -25,22 +25,22 @@ const (
 // Lanes is the memory that one process has of the lanes of one database. Its methods, and
 // methods of different [Claim] values, may be called concurrently.
 type Lanes struct {
-	limit int // the largest number of lanes
+	maxLanes int // the largest number of lanes
 
 	mu          sync.Mutex
 	epoch       int64 // raised when everything is forgotten
 	incarnation int64 // the incarnation of the database; 0 before the first read
 	// young has the lanes that were used last. When it has half of the limit it becomes old, and
 	// the lanes in old are dropped.
-	young, old map[batch.ServiceID]*lane
+	recentlyUsed, usedBefore map[batch.ServiceID]*lane
 
-	generationsMade int64       // the number of generations so far
-	open            *generation // the generation that collects candidates
-	sealing         *generation // the generation that is closed and not sealed yet; nil if none
-	byLock          bool        // true if the last sealed generation was sealed by lock
-	nextLockRead    time.Time   // the time from which locks may be read again
-	stall           Stall
-	readAt          time.Time // the time of the last read
+	generationsMade   int64       // the number of generations so far
+	collecting        *generation // the generation that collects candidates
+	sealing           *generation // the generation that is closed and not sealed yet; nil if none
+	lastSealWasByLock bool        // true if the last sealed generation was sealed by lock
+	nextLockRead      time.Time   // the time from which locks may be read again
+	stall             Stall
+	readAt            time.Time // the time of the last read
 }
 
 // lane is what is remembered of one lane.
@@ -59,8 +59,8 @@ func NewLanes(limit int) *Lanes {
 	if limit > 0 {
 		limit = max(2, limit)
 	}
-	m := &Lanes{limit: limit}
-	m.forget(0)
+	m := &Lanes{maxLanes: limit}
+	m.forgetAll(0)
 	return m
 }
 
@@ -68,66 +68,66 @@ func NewLanes(limit int) *Lanes {
 func (m *Lanes) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forget(0)
+	m.forgetAll(0)
 }
 
-// forget removes everything, and begins with another incarnation of the database.
-func (m *Lanes) forget(incarnation int64) {
+// forgetAll removes everything, and begins with another incarnation of the database.
+func (m *Lanes) forgetAll(incarnation int64) {
 	m.epoch++
 	m.incarnation = incarnation
-	m.young, m.old = map[batch.ServiceID]*lane{}, nil
+	m.recentlyUsed, m.usedBefore = map[batch.ServiceID]*lane{}, nil
 	m.sealing, m.stall = nil, Stall{}
-	m.begin()
+	m.beginGeneration()
 }
 
-// begin begins a generation.
-func (m *Lanes) begin() {
+// beginGeneration begins a generation.
+func (m *Lanes) beginGeneration() {
 	m.generationsMade++
-	m.open = &generation{id: m.generationsMade, candidates: map[batch.ServiceID]int64{}}
+	m.collecting = &generation{id: m.generationsMade, candidates: map[batch.ServiceID]int64{}}
 }
 
-// close ends the generation that collects candidates, unless one is being sealed.
-func (m *Lanes) close(now time.Time) {
-	if m.sealing != nil || len(m.open.candidates) == 0 {
+// closeGeneration ends the generation that collects candidates, unless one is being sealed.
+func (m *Lanes) closeGeneration(now time.Time) {
+	if m.sealing != nil || len(m.collecting.candidates) == 0 {
 		return
 	}
-	m.sealing = m.open
-	m.sealing.closed = now
-	m.begin()
+	m.sealing = m.collecting
+	m.sealing.closedAt = now
+	m.beginGeneration()
 }
 
-// seal turns the candidates of the closed generation into bounds.
-func (m *Lanes) seal(byLock bool) {
+// sealGeneration turns the candidates of the closed generation into bounds.
+func (m *Lanes) sealGeneration(byLock bool) {
 	for service, key := range m.sealing.candidates {
-		if l := m.find(service); l != nil {
+		if l := m.findLane(service); l != nil {
 			l.bound = max(l.bound, key)
 		}
 	}
-	m.sealing, m.byLock, m.stall = nil, byLock, Stall{}
+	m.sealing, m.lastSealWasByLock, m.stall = nil, byLock, Stall{}
 }
 
-// find returns the memory of a lane, or nil.
-func (m *Lanes) find(service batch.ServiceID) *lane {
-	if l := m.young[service]; l != nil {
+// findLane returns the memory of a lane, or nil.
+func (m *Lanes) findLane(service batch.ServiceID) *lane {
+	if l := m.recentlyUsed[service]; l != nil {
 		return l
 	}
-	return m.old[service]
+	return m.usedBefore[service]
 }
 
-// use returns the memory of a lane that a claim reads. It makes the memory if there is none.
-func (m *Lanes) use(service batch.ServiceID, requeues int64, now time.Time) *lane {
-	l := m.find(service)
+// useLane returns the memory of a lane that a claim reads. It makes the memory if there is none.
+func (m *Lanes) useLane(service batch.ServiceID, requeues int64, now time.Time) *lane {
+	l := m.findLane(service)
 	if l == nil {
-		l = &lane{requeues: requeues, bound: math.MinInt64, ranges: whole, wholeReadAt: now.Add(wholeReadInterval/2 + wholeReadOffset(service))}
+		l = &lane{requeues: requeues, bound: math.MinInt64, ranges: wholeLane, wholeReadAt: now.Add(wholeReadInterval/2 + wholeReadOffset(service))}
 	}
-	if m.young[service] == nil {
-		if len(m.young) >= m.limit/2 {
-			m.young, m.old = map[batch.ServiceID]*lane{}, m.young
+	if m.recentlyUsed[service] == nil {
+		if len(m.recentlyUsed) >= m.maxLanes/2 {
+			m.recentlyUsed, m.usedBefore = map[batch.ServiceID]*lane{}, m.recentlyUsed
 		}
-		m.young[service] = l
+		m.recentlyUsed[service] = l
 	}
 	if l.requeues != requeues {
-		l.requeues, l.ranges = requeues, whole
+		l.requeues, l.ranges = requeues, wholeLane
 	}
 	return l
 }

@@ -11,19 +11,19 @@ import (
 // forgets everything when the database is another one ([Memory.Forget]), and each part when the
 // part's rules say so. To forget is always right, and only costs time.
 type Memory struct {
-	Lanes    *Lanes    // where a claim begins to read each lane
-	Listed   Listed    // the lanes that have a row to lock
-	Scan     Scan      // whether a scan finds any lanes, and takes long
-	UnderWay UnderWay  // where the monitor's rows begin
-	Removed  []Removed // for each kind, where Prune begins to look for old rows
+	Lanes        *Lanes        // where a claim begins to read each lane
+	LanesWithRow LanesWithRow  // the lanes that have a row to lock
+	Scan         Scan          // whether a scan finds any lanes, and takes long
+	UnderWay     UnderWay      // where the monitor's rows begin
+	Removed      []RemovedRows // for each kind, where Prune begins to look for old rows
 }
 
 // NewMemory returns a memory of at most limit lanes ([NewLanes]), and of rows of all kinds
 // that Prune removes.
 func NewMemory(limit, kinds int) *Memory {
-	m := &Memory{Lanes: NewLanes(limit), Removed: make([]Removed, kinds)}
-	m.Listed.seed = maphash.MakeSeed()
-	m.Listed.forget()
+	m := &Memory{Lanes: NewLanes(limit), Removed: make([]RemovedRows, kinds)}
+	m.LanesWithRow.seed = maphash.MakeSeed()
+	m.LanesWithRow.forget()
 	return m
 }
 
@@ -31,7 +31,7 @@ func NewMemory(limit, kinds int) *Memory {
 // another incarnation by themselves, since a statement that ran before may still report.
 func (m *Memory) Forget() {
 	m.Lanes.Forget()
-	m.Listed.forget()
+	m.LanesWithRow.forget()
 	m.Scan.forget()
 	m.UnderWay.forget()
 	m.ForgetRemoved()
@@ -51,18 +51,18 @@ type Scan struct {
 	carefulUntil atomic.Pointer[time.Time]
 }
 
-// carefulFor is how long, after a long scan, each remembered lane is looked up by itself.
-const carefulFor = 5 * time.Minute
+// carefulPeriod is how long, after a long scan, each remembered lane is looked up by itself.
+const carefulPeriod = 5 * time.Minute
 
 // TookLong records that a scan of all lanes took too long.
 func (s *Scan) TookLong(now time.Time) {
-	until := now.Add(carefulFor)
+	until := now.Add(carefulPeriod)
 	s.carefulUntil.Store(&until)
 }
 
-// Careful reports whether each remembered lane is to be looked up by itself, because a scan of all
-// lanes took too long less than carefulFor ago.
-func (s *Scan) Careful(now time.Time) bool {
+// IsCareful reports whether each remembered lane is to be looked up by itself, because a scan of
+// all lanes took too long less than carefulPeriod ago.
+func (s *Scan) IsCareful(now time.Time) bool {
 	until := s.carefulUntil.Load()
 	return until != nil && now.Before(*until)
 }

@@ -17,16 +17,16 @@ func TestForget(t *testing.T) {
 		floors, _ := m.Lanes.Floors([]batch.ServiceID{"s"})
 		from, slow := m.UnderWay.Where()
 		return []bool{
-			floors[0].From != math.MinInt64, len(m.Listed.Without([]batch.ServiceID{"s"})) == 0, m.Scan.Careful(now),
+			floors[0].From != math.MinInt64, len(m.LanesWithRow.WithoutRow([]batch.ServiceID{"s"})) == 0, m.Scan.IsCareful(now),
 			from != 0 || slow != nil, m.Removed[1].From(1000, now) != math.MinInt64,
 		}
 	}
 	require.NotContains(t, remembers(), true)
-	m.Lanes.use("s", 0, now).ranges = []Range{{7, math.MaxInt64}}
-	m.Listed.Add([]batch.ServiceID{"s"})
+	m.Lanes.useLane("s", 0, now).ranges = []Range{{7, math.MaxInt64}}
+	m.LanesWithRow.Add([]batch.ServiceID{"s"})
 	m.Scan.TookLong(now)
 	l, _ := m.UnderWay.Due(now, false, false)
-	m.UnderWay.Saw(l, ReadResult{Rows: []Claimed{{3, 5}}, Oldest: 9, Later: 9, Incarnation: 1})
+	m.UnderWay.Saw(l, ReadResult{Rows: []NumberedRow{{3, 5}}, OldestRunning: 9, NextNumber: 9, Incarnation: 1})
 	m.Removed[1].Found(cheapRemoved, 700)
 	m.Removed[1].From(1000, now) // the read from the beginning
 	require.NotContains(t, remembers(), false)
@@ -42,7 +42,7 @@ func TestNoLanes(t *testing.T) {
 	r := newRig()
 	r.Lanes = NewLanes(0)
 	for range 5 {
-		require.Equal(t, whole, r.see("s", 100, waiting(7)))
+		require.Equal(t, wholeLane, r.claimWindow("s", 100, waitingWindow(7)))
 	}
 	floors, _ := r.Floors([]batch.ServiceID{"s"})
 	require.EqualValues(t, math.MinInt64, floors[0].From)

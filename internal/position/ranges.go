@@ -9,8 +9,8 @@ import (
 // Range is the order keys from From to To, both included, in microseconds as in the database.
 type Range struct{ From, To int64 }
 
-// whole are the ranges that a claim reads of an unknown lane.
-var whole = []Range{{math.MinInt64, math.MaxInt64}}
+// wholeLane are the ranges that a claim reads of an unknown lane.
+var wholeLane = []Range{{math.MinInt64, math.MaxInt64}}
 
 const (
 	// minGapMicros is the distance in microseconds above which the keys between two open rows are
@@ -23,14 +23,14 @@ const (
 // wholeFrom returns the key from which on a claim reads the whole lane.
 func wholeFrom(ranges []Range) int64 { return ranges[len(ranges)-1].From }
 
-// covered reports whether the ranges contain a key.
-func covered(ranges []Range, key int64) bool {
+// isCovered reports whether the ranges contain a key.
+func isCovered(ranges []Range, key int64) bool {
 	return slices.ContainsFunc(ranges, func(r Range) bool { return r.From <= key && key <= r.To })
 }
 
-// cover returns ranges that contain all keys from start on, and every key in keys, which it sorts.
-// It leaves out the widest gaps.
-func cover(keys []int64, start int64) []Range {
+// coveringRanges returns ranges that contain all keys from start on, and every key in keys, which
+// it sorts. It leaves out the widest gaps.
+func coveringRanges(keys []int64, start int64) []Range {
 	slices.Sort(keys)
 	points := make([]int64, 0, len(keys)+1)
 	for _, k := range keys {

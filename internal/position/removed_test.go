@@ -11,8 +11,8 @@ import (
 // While few rows were removed, each read begins at the beginning, so that it misses none. After
 // many, a read begins at the last removed row; from time to time, and after the clock has stepped
 // back, it begins at the beginning.
-func TestOldest(t *testing.T) {
-	var o Removed
+func TestRemovedRows(t *testing.T) {
+	var o RemovedRows
 	now := time.Now()
 	const until = 10_000
 	require.Equal(t, int64(math.MinInt64), o.From(until, now))

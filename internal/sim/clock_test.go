@@ -33,7 +33,7 @@ func TestClockSteps(t *testing.T) {
 
 // stepClock lets the clock step a few times in the first two minutes.
 func (w *world) stepClock(rng *rand.Rand) {
-	w.clockHasStepped, w.noRestBefore = true, time.Now().Add(5*time.Minute) // a person may be called too early
+	w.clockHasStepped, w.noRestBefore = true, time.Now().Add(5*time.Minute) // the step may call a person too early
 	sizes := [...]time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour}
 	for range 1 + rng.IntN(3) {
 		by := sizes[rng.IntN(len(sizes))]

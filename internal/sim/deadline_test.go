@@ -226,7 +226,7 @@ func runNeverFinal(t *testing.T, l *neverFinalLedger, strategy queuer.Strategy) 
 	assertPersonCalledOnce(t, l, st, calls, &mu)
 }
 
-// assertPersonCalledOnce compares the calls with what the ledger saw.
+// assertPersonCalledOnce compares the calls for a person with the requests that the ledger got.
 func assertPersonCalledOnce(t *testing.T, l *neverFinalLedger, st *memory.Store, calls map[batch.ID][]time.Time, mu *sync.Mutex) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

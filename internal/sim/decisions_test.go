@@ -118,7 +118,7 @@ func runDecisionSeeds(t *testing.T, seeds int, rule func(seed uint64) *laneSetup
 		return decided, sent
 	}
 	start := time.Now()
-	signedOnce() // outside of every synctest bubble
+	signedOnce() // made outside of every synctest bubble
 	shards := uint64(runtime.GOMAXPROCS(0))
 	for shard := range shards {
 		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {

@@ -102,7 +102,7 @@ func evidenceFromState(names *sync.Map) func(context.Context, splinter.State, dl
 type evidenceSize struct {
 	circuitCount, batchesInFlight          int
 	killDuration, lateArrival, addInterval time.Duration
-	hidesCircuits                          bool // the services of a circuit cannot be looked up
+	hidesCircuits                          bool // nobody can look up the services of a circuit
 }
 
 // evidenceFigures are the results. A doubt is an attempt for which the client looked for evidence,

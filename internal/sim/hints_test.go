@@ -85,11 +85,11 @@ func runHintsSeed(t *testing.T, seed uint64) {
 		order[b.Service] = append(order[b.Service], b.ID)
 		waiting.Go(func() { requireAwaited(t, st, adders[(i+1)%2], ledger, b.Key()) })
 		if rng.IntN(3) == 0 {
-			require.NoError(t, st.hints.Forge(t.Context(), i, b.Service))
+			require.NoError(t, st.hints.TellForged(t.Context(), i, b.Service))
 		}
 		time.Sleep(randomDuration(rng, 40*time.Second))
 	}
-	st.Faults.Calm(true)
+	st.Faults.SetCalm(true)
 	waiting.Wait()
 	for i := range 5 {
 		time.Sleep(randomDuration(rng, 3*time.Minute))

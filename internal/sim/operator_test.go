@@ -99,7 +99,7 @@ func (w *world) services() (all []batch.ServiceID) {
 	return all
 }
 
-// steerRandomly changes a control of a lane, or of all lanes.
+// steerRandomly pauses, resumes, releases, or sets the policy of, a lane or all lanes.
 func (w *world) steerRandomly(service batch.ServiceID) {
 	scope := batch.Only(service)
 	if w.rng.IntN(4) == 0 {

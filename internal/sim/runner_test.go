@@ -39,7 +39,7 @@ type failingStore struct {
 func newFailingStore(t *testing.T, seed uint64) *failingStore {
 	h := flaky.NewHints(memory.New(), seed)
 	s := &failingStore{Store: &flaky.Store{Store: h, Faults: flaky.New(seed, 10)}, hints: h, lostReplies: map[batch.ID]bool{}}
-	s.Faults.Calm(false)
+	s.Faults.SetCalm(false)
 	t.Cleanup(func() { t.Log(s.Faults, h) })
 	return s
 }
@@ -207,7 +207,7 @@ func runRunnerSeed(t *testing.T, seed uint64, l *laneSetup) (differ int) {
 		t.Log("the node restarted twice")
 	}
 	runFor(runners[1], 30*time.Second)
-	st.Faults.Calm(true)
+	st.Faults.SetCalm(true)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Hour)
 	defer cancel()

@@ -116,7 +116,7 @@ func runSplinterSeed(t *testing.T, seed uint64) {
 	}
 	network.CutStreams(0)
 	runFor(runners[1], 30*time.Second)
-	st.Faults.Calm(true)
+	st.Faults.SetCalm(true)
 
 	decided := 0
 	running.Go(func() { decided = decideDoubts(all, t, network, st, runners[1]) })

@@ -116,7 +116,7 @@ const (
 	modeCount
 )
 
-// batchHistory is what the checks remember of a batch.
+// batchHistory is what the checks have to know of a batch's past.
 type batchHistory struct {
 	furthestStage          int8 // the furthest stage that the row has reached
 	minutesWithoutProgress int8 // the minutes since then in which a process was up and the batch was the lane's first

@@ -102,7 +102,7 @@ func (w *walker) noteExecution(s *walkState, b int8) {
 	}
 }
 
-// faultSteps makes the faults that need no request.
+// faultSteps makes the steps of faults that concern no request, and the steps that end a fault.
 func (w *walker) faultSteps(s walkState, yield func(string, walkState)) {
 	for p := range int8(2) {
 		if !s.procs[p].isUp {
@@ -243,7 +243,8 @@ func (w *walker) ageRequest(s *walkState, q *walkRequestOnWire) {
 	}
 }
 
-// checkWrittenRow checks a row that was written.
+// checkWrittenRow checks promise 10 on a row that was written, and notes how far the batch has
+// come.
 func (w *walker) checkWrittenRow(s *walkState, b int8, was packedRow) {
 	r, k := s.rows[b], &s.history[b]
 	state := batch.States()[r.state]

@@ -160,7 +160,8 @@ func (w *world) newMemoryLedger() *ledgermem.Ledger {
 		Traits: &k.traits, IgnoreDuplicates: k.ignoresDuplicates, DeduplicateFor: k.dedupFor, NameAttempts: k.dedupFor > 0, EarlierVerdicts: k.dedupFor > 0, Endpoint: "node",
 		CommitAfter: commit,
 		Fault: func(a batch.Attempt) ledgermem.Fault {
-			// The scheduler makes the faults on the wire; these are the faults of the ledger.
+			// The scheduler makes the faults on the network. These are the faults of the ledger
+			// itself.
 			return ledgermem.Fault{
 				InvalidFirst:  k.ignoresDuplicates && w.chance(0.05),
 				Delay:         w.between(0, k.traits.Settle/2),
@@ -325,7 +326,7 @@ func (w *world) checkLog() {
 				w.fail("promise 3: %s executed twice", id)
 			case !slices.Contains(order, id):
 				w.fail("%s was never added", id)
-			case w.placeIsMoved[id], silent[id], l.keepsOrder && !w.isAtRest: // a report may still come
+			case w.placeIsMoved[id], silent[id], l.keepsOrder && !w.isAtRest: // a report of this may still come
 			default:
 				if later := w.firstOvertaker(service, log[:i], id); later != "" {
 					w.fail("promise 2: %s executed after %s", id, later)

@@ -15,17 +15,17 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// instant is a ledger that accepts every batch, and reports it as committed at the first question.
-// It allocates only its answers, one slice for each query.
-type instant struct{ dlt.Unimplemented }
+// instantLedger is a ledger that accepts every batch, and reports it as committed at the first
+// question. It allocates only its answers, one slice for each query.
+type instantLedger struct{ dlt.Unimplemented }
 
-func (instant) Traits(batch.ServiceID) dlt.Traits {
+func (instantLedger) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "instant", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100}
 }
 
-func (instant) Submit(context.Context, batch.Attempt) error { return nil }
+func (instantLedger) Submit(context.Context, batch.Attempt) error { return nil }
 
-func (instant) BatchStatuses(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+func (instantLedger) BatchStatuses(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 	out := make([]batch.Status, len(as))
 	for i, a := range as {
 		out[i] = batch.Status{ID: a.ID, Reported: batch.ReportedCommitted}
@@ -39,13 +39,13 @@ func (instant) BatchStatuses(_ context.Context, _ batch.ServiceID, as []batch.At
 func TestAllocationsOfARun(t *testing.T) {
 	budget := map[string]float64{"add": 5.4, "claim": 12.0, "post": 10.4, "record": 1.5, "poll": 1.7, "rest": 0.3} // rest is mostly the start, such as the JSON of a presence
 	const n, lanes = 5_000, 500
-	w := newWork(1, n, lanes, leastSize)
+	w := newWork(1, n, lanes, minPayloadSize)
 	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
 	runtime.MemProfileRate = 1
-	before := allocated()
+	before := readAllocations()
 	synctest.Test(t, func(t *testing.T) {
-		done := newFinals(w, n)
-		r, err := dltbatch.New(memory.New(), instant{}, &dltbatch.Options{Observer: done})
+		done := newFinalCounter(w, n)
+		r, err := dltbatch.New(memory.New(), instantLedger{}, &dltbatch.Options{Observer: done})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -54,16 +54,16 @@ func TestAllocationsOfARun(t *testing.T) {
 		for group := range slices.Chunk(w.batches, addGroup) {
 			require.NoError(t, r.Add(ctx, group...))
 		}
-		<-done.all
+		<-done.allFinal
 		stop()
 		require.NoError(t, <-ended)
 	})
-	u := allocated().since(before, n)
-	for i, s := range stages {
+	u := readAllocations().allocatedSince(before, n)
+	for i, s := range allocationStages {
 		if got, most := u.stages[i], budget[s.name]; got > most {
-			t.Errorf("%s: %.2f allocations a batch, want at most %.2f; most of them in%s", s.name, got, most, u.largest(i))
+			t.Errorf("%s: %.2f allocations a batch, want at most %.2f; most of them in%s", s.name, got, most, u.largestPlaces(i))
 		} else {
-			t.Logf("%s: %.2f a batch; most of them in%s", s.name, got, u.largest(i))
+			t.Logf("%s: %.2f a batch; most of them in%s", s.name, got, u.largestPlaces(i))
 		}
 	}
 }

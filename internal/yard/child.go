@@ -26,10 +26,10 @@ const roleVariable = "DLTBATCH_YARD_ROLE"
 const (
 	roleLedger = "ledger" // prints its URL, and serves until its standard input ends
 	roleJob    = "job"    // reads a job, and writes a result
-	roleAdds   = "adds"   // reads a job, adds its batches, and writes the times of each batch
+	roleAdder  = "adds"   // reads a job, adds its batches, and writes the times of each batch
 )
 
-// runAsChild does a child's work, and reports whether this process is a child.
+// runAsChild does the work of a child process, and reports whether this process is one.
 func runAsChild() bool {
 	var err error
 	switch os.Getenv(roleVariable) {
@@ -38,9 +38,9 @@ func runAsChild() bool {
 	case roleLedger:
 		err = serveLedger(os.Stdin, os.Stdout)
 	case roleJob:
-		err = serve(os.Stdin, os.Stdout, run)
-	case roleAdds:
-		err = serve(os.Stdin, os.Stdout, func(ctx context.Context, j job) (addReport, error) { return j.add(ctx) })
+		err = runJobFromInput(os.Stdin, os.Stdout, runJob)
+	case roleAdder:
+		err = runJobFromInput(os.Stdin, os.Stdout, func(ctx context.Context, j job) (addReport, error) { return j.runAdder(ctx) })
 	default:
 		err = fmt.Errorf("no role %q", os.Getenv(roleVariable))
 	}
@@ -72,13 +72,13 @@ func serveLedger(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// serve reads a job, runs do with it, and writes the result.
-func serve[T any](in io.Reader, out io.Writer, do func(context.Context, job) (T, error)) error {
+// runJobFromInput reads a job, runs do with it, and writes the result.
+func runJobFromInput[T any](in io.Reader, out io.Writer, do func(context.Context, job) (T, error)) error {
 	var j job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		return err
 	}
-	if j.Contender == floor {
+	if j.Contender == contenderFloor {
 		debug.SetGCPercent(floorGOGC)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -114,9 +114,9 @@ func childCommand(ctx context.Context, as string) (*exec.Cmd, error) {
 
 // ledgerProcess is the process of the fake ledger.
 type ledgerProcess struct {
-	url string
-	pid int
-	end func() error
+	url  string
+	pid  int
+	stop func() error
 }
 
 func startLedger(ctx context.Context) (*ledgerProcess, error) {

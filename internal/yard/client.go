@@ -13,8 +13,8 @@ import (
 // client sends requests to the fake ledger. All contenders use it, so that they differ only in
 // their work between the requests.
 type client struct {
-	base string
-	http *http.Client
+	baseURL string
+	http    *http.Client
 }
 
 func newClient(base string, conns int) *client {
@@ -25,7 +25,7 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 
 // post sends one batch.
 func (c *client) post(ctx context.Context, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/batches", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.baseURL+"/batches", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,9 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// statuses asks about batches.
-func (c *client) statuses(ctx context.Context, ids []string) ([]answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/statuses?ids="+strings.Join(ids, ","), http.NoBody)
+// statuses asks for the statuses of batches.
+func (c *client) statuses(ctx context.Context, ids []string) ([]statusAnswer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.baseURL+"/statuses?ids="+strings.Join(ids, ","), http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +58,13 @@ func (c *client) statuses(ctx context.Context, ids []string) ([]answer, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("GET /statuses: %s", resp.Status)
 	}
-	out := make([]answer, 0, len(ids))
+	out := make([]statusAnswer, 0, len(ids))
 	return out, json.NewDecoder(resp.Body).Decode(&out)
 }
 
-// reset makes the fake ledger forget everything, and returns its tally.
-func (c *client) reset(ctx context.Context) (t tally, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/reset", http.NoBody)
+// resetLedger makes the fake ledger forget everything, and returns its tally.
+func (c *client) resetLedger(ctx context.Context) (t ledgerTally, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.baseURL+"/reset", http.NoBody)
 	if err != nil {
 		return t, err
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// figures are the results of the entries of a mode.
-type figures struct {
+// modeFigures has the results of a mode's entries.
+type modeFigures struct {
 	Mode    string         `json:"mode"`
 	Title   string         `json:"title"`
 	Machine string         `json:"machine"`
@@ -17,8 +17,8 @@ type figures struct {
 	Entries []entryFigures `json:"entries"`
 }
 
-// entryFigures is the result of an entry: its rate in each round, and the median of each of its
-// figures.
+// entryFigures is the result of one entry: its rate in each round, and the median of each of its
+// other figures.
 type entryFigures struct {
 	Label  string    `json:"label"`
 	Rates  []float64 `json:"rates"`
@@ -48,7 +48,7 @@ func (e *entryFigures) ratioTo(base *entryFigures) float64 {
 }
 
 // entry returns the entry with this label, or nil.
-func (f *figures) entry(label string) *entryFigures {
+func (f *modeFigures) entry(label string) *entryFigures {
 	for i := range f.Entries {
 		if f.Entries[i].Label == label {
 			return &f.Entries[i]

@@ -11,17 +11,17 @@ import (
 // its promises. All steps overlap, and each writing step writes many rows at once. Any error ends
 // the floor.
 const (
-	floorRows    = 500                  // in a statement, at most
-	floorLinger  = 2 * time.Millisecond // longest wait before a statement that is not full is sent
-	floorWorkers = 32
-	floorPollers = 2
-	floorAsk     = 100 // ids in a query
-	floorGOGC    = 400
+	floorRows        = 500                  // in a statement, at most
+	floorGroupWait   = 2 * time.Millisecond // longest wait before a statement that is not full is sent
+	floorWorkers     = 32
+	floorPollers     = 2
+	floorIDsPerQuery = 100 // ids in a query
+	floorGOGC        = 400
 )
 
-// row is a batch in the floor's tables. The states are 0 added, 1 claimed, 2 accepted
+// floorRow is a batch in the floor's tables. The states are 0 added, 1 claimed, 2 accepted
 // and 3 committed.
-type row struct {
+type floorRow struct {
 	seq      int64
 	id, lane string
 	payload  []byte
@@ -30,12 +30,12 @@ type row struct {
 // floorTables holds the floor's rows. Each of its functions is called by one goroutine; the
 // goroutines run at the same time.
 type floorTables struct {
-	add       func(rows []row)
-	claim     func(after int64) []*row // the next rows, with payloads
-	accepted  func(rows []*row)
-	committed func(rows []*row)
-	final     func() int
-	close     func()
+	add        func(rows []floorRow)
+	claim      func(after int64) []*floorRow // the next rows, with payloads
+	accepted   func(rows []*floorRow)
+	committed  func(rows []*floorRow)
+	countFinal func() int
+	close      func()
 }
 
 func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
@@ -59,41 +59,41 @@ func runFloor(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if err := d.settleTables(ctx); err != nil {
 		return err
 	}
-	if err := d.start(ctx, m); err != nil {
+	if err := d.startMeasuring(ctx, m); err != nil {
 		return err
 	}
-	floorRun(ctx, j, w, c, tables)
-	if err := d.stop(ctx, m, r, j.N); err != nil {
+	runFloorSteps(ctx, j, w, c, tables)
+	if err := d.stopMeasuring(ctx, m, r, j.Batches); err != nil {
 		return err
 	}
-	if n := tables.final(); n != j.N {
-		return fmt.Errorf("%d of %d are committed", n, j.N)
+	if n := tables.countFinal(); n != j.Batches {
+		return fmt.Errorf("%d of %d are committed", n, j.Batches)
 	}
 	return nil
 }
 
-func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
-	added := make(chan int, j.N)
+func runFloorSteps(ctx context.Context, j job, w *work, c *client, t *floorTables) {
+	added := make(chan int, j.Batches)
 	go func() {
 		defer close(added)
-		rows := make([]row, 0, floorRows)
-		for from := 0; from < j.N; from += floorRows {
+		rows := make([]floorRow, 0, floorRows)
+		for from := 0; from < j.Batches; from += floorRows {
 			rows = rows[:0]
-			for i := from; i < min(from+floorRows, j.N); i++ {
+			for i := from; i < min(from+floorRows, j.Batches); i++ {
 				b := &w.batches[i]
-				rows = append(rows, row{int64(i + 1), string(b.ID), string(b.Service), b.Payload})
-				w.moments[i].added = w.now()
+				rows = append(rows, floorRow{int64(i + 1), string(b.ID), string(b.Service), b.Payload})
+				w.momentsByBatch[i].added = w.sinceBegin()
 			}
 			t.add(rows)
 			added <- len(rows)
 		}
 	}()
 
-	toPost := make(chan *row, 2*floorRows)
+	toPost := make(chan *floorRow, 2*floorRows)
 	go func() {
 		defer close(toPost)
 		last, claimed, there := int64(0), 0, 0
-		for claimed < j.N {
+		for claimed < j.Batches {
 			if claimed == there {
 				there += <-added
 			}
@@ -107,7 +107,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 		}
 	}()
 
-	posted := make(chan *row, 4*floorRows)
+	posted := make(chan *floorRow, 4*floorRows)
 	var posting sync.WaitGroup
 	for range floorWorkers {
 		posting.Go(func() {
@@ -119,7 +119,7 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 	}
 	go func() { posting.Wait(); close(posted) }()
 
-	toAsk := make(chan *row, j.N)
+	toAsk := make(chan *floorRow, j.Batches)
 	go func() {
 		defer close(toAsk)
 		for rows := range groupRows(posted, floorRows) {
@@ -130,13 +130,13 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 		}
 	}()
 
-	final := make(chan *row, j.N)
-	questions := groupRows(toAsk, floorAsk)
+	final := make(chan *floorRow, j.Batches)
+	questions := groupRows(toAsk, floorIDsPerQuery)
 	var asking sync.WaitGroup
 	for range floorPollers {
 		asking.Go(func() {
 			for rows := range questions {
-				ask(ctx, w, c, rows, final)
+				askUntilCommitted(ctx, w, c, rows, final)
 			}
 		})
 	}
@@ -144,15 +144,15 @@ func floorRun(ctx context.Context, j job, w *work, c *client, t *floorTables) {
 
 	for rows := range groupRows(final, floorRows) {
 		t.committed(rows)
-		now := w.now()
+		now := w.sinceBegin()
 		for _, x := range rows {
-			w.moments[x.seq-1].final = now
+			w.momentsByBatch[x.seq-1].final = now
 		}
 	}
 }
 
-// ask asks about rows until all batches are committed.
-func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row) {
+// askUntilCommitted asks about rows until all batches are committed.
+func askUntilCommitted(ctx context.Context, w *work, c *client, rows []*floorRow, final chan<- *floorRow) {
 	for len(rows) > 0 {
 		ids := make([]string, len(rows))
 		for i, x := range rows {
@@ -163,10 +163,10 @@ func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row
 		committed := make(map[int]bool, len(answers))
 		for _, a := range answers {
 			if a.Status == wordCommitted {
-				committed[w.index(a.ID)] = true
+				committed[w.indexOf(a.ID)] = true
 			}
 		}
-		var left []*row
+		var left []*floorRow
 		for _, x := range rows {
 			if committed[int(x.seq-1)] {
 				final <- x
@@ -180,18 +180,18 @@ func ask(ctx context.Context, w *work, c *client, rows []*row, final chan<- *row
 
 // groupRows passes rows on in groups of at most size. The first row of a group waits for others no
 // longer than the linger.
-func groupRows(in <-chan *row, size int) <-chan []*row {
-	out := make(chan []*row)
+func groupRows(in <-chan *floorRow, size int) <-chan []*floorRow {
+	out := make(chan []*floorRow)
 	go func() {
 		defer close(out)
-		timer := time.NewTimer(floorLinger)
+		timer := time.NewTimer(floorGroupWait)
 		defer timer.Stop()
 		for first := range in {
-			group := append(make([]*row, 0, size), first)
-			timer.Reset(floorLinger)
+			group := append(make([]*floorRow, 0, size), first)
+			timer.Reset(floorGroupWait)
 		fill:
 			for len(group) < size {
-				var x *row
+				var x *floorRow
 				ok := true
 				select { // rows that have arrived are taken without reading the clock
 				case x, ok = <-in:

@@ -19,12 +19,12 @@ var floorSchema = []string{
 }
 
 const (
-	floorClaim = `WITH next AS (
+	floorClaimSQL = `WITH next AS (
 	SELECT seq FROM floor.states WHERE seq > $1 AND state = 0 ORDER BY seq LIMIT $2 FOR UPDATE SKIP LOCKED
 ), claimed AS (
 	UPDATE floor.states s SET state = 1 FROM next WHERE s.seq = next.seq RETURNING s.seq, s.id, s.lane
 ) SELECT c.seq, c.id, c.lane, p.payload FROM claimed c JOIN floor.payloads p ON p.seq = c.seq`
-	floorRecord = `UPDATE floor.states SET state = $2 WHERE seq = ANY($1)`
+	floorRecordSQL = `UPDATE floor.states SET state = $2 WHERE seq = ANY($1)`
 )
 
 // floorPostgres returns the floor's tables in PostgreSQL, with a connection for each step.
@@ -32,7 +32,7 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 	if err := d.exec(ctx, floorSchema...); err != nil {
 		return nil, err
 	}
-	config, err := d.config()
+	config, err := d.pgxConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +42,13 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 			return nil, err
 		}
 	}
-	record := func(c *pgxdriver.Conn, state int16) func([]*row) {
-		return func(rows []*row) {
+	record := func(c *pgxdriver.Conn, state int16) func([]*floorRow) {
+		return func(rows []*floorRow) {
 			seqs := make([]int64, len(rows))
 			for i, x := range rows {
 				seqs[i] = x.seq
 			}
-			tag, err := c.Exec(ctx, floorRecord, seqs, state)
+			tag, err := c.Exec(ctx, floorRecordSQL, seqs, state)
 			panicOnError(err)
 			if int(tag.RowsAffected()) != len(rows) {
 				panicOnError(fmt.Errorf("recorded %d of %d", tag.RowsAffected(), len(rows)))
@@ -56,11 +56,11 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 		}
 	}
 	return &floorTables{
-		add:       func(rows []row) { floorAdd(ctx, conns[0], rows) },
-		claim:     func(after int64) []*row { return floorClaimed(ctx, conns[1], after) },
+		add:       func(rows []floorRow) { floorAdd(ctx, conns[0], rows) },
+		claim:     func(after int64) []*floorRow { return floorClaimRows(ctx, conns[1], after) },
 		accepted:  record(conns[2], 2),
 		committed: record(conns[3], 3),
-		final: func() (n int) {
+		countFinal: func() (n int) {
 			panicOnError(conns[0].QueryRow(ctx, `SELECT count(*) FROM floor.states WHERE state = 3`).Scan(&n))
 			return n
 		},
@@ -72,7 +72,7 @@ func floorPostgres(ctx context.Context, d *database) (*floorTables, error) {
 	}, nil
 }
 
-func floorAdd(ctx context.Context, c *pgxdriver.Conn, rows []row) {
+func floorAdd(ctx context.Context, c *pgxdriver.Conn, rows []floorRow) {
 	panicOnError(pgxdriver.BeginFunc(ctx, c, func(tx pgxdriver.Tx) error {
 		_, err := tx.CopyFrom(ctx, pgxdriver.Identifier{"floor", "payloads"}, []string{"seq", "payload"},
 			pgxdriver.CopyFromSlice(len(rows), func(i int) ([]any, error) { return []any{rows[i].seq, rows[i].payload}, nil }))
@@ -85,14 +85,14 @@ func floorAdd(ctx context.Context, c *pgxdriver.Conn, rows []row) {
 	}))
 }
 
-func floorClaimed(ctx context.Context, c *pgxdriver.Conn, after int64) []*row {
-	rows, err := c.Query(ctx, floorClaim, after, floorRows)
+func floorClaimRows(ctx context.Context, c *pgxdriver.Conn, after int64) []*floorRow {
+	rows, err := c.Query(ctx, floorClaimSQL, after, floorRows)
 	panicOnError(err)
 	defer rows.Close()
-	claimed := make([]*row, 0, floorRows)
+	claimed := make([]*floorRow, 0, floorRows)
 	for rows.Next() {
 		v := rows.RawValues() // the payload comes from the database, not from memory
-		claimed = append(claimed, &row{int64(binary.BigEndian.Uint64(v[0])), string(v[1]), string(v[2]), bytes.Clone(v[3])})
+		claimed = append(claimed, &floorRow{int64(binary.BigEndian.Uint64(v[0])), string(v[1]), string(v[2]), bytes.Clone(v[3])})
 	}
 	panicOnError(rows.Err())
 	return claimed

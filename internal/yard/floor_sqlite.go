@@ -30,8 +30,8 @@ func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
 			return nil, err
 		}
 	}
-	record := func(state int) func([]*row) {
-		return func(rows []*row) {
+	record := func(state int) func([]*floorRow) {
+		return func(rows []*floorRow) {
 			seqs := make([]int64, len(rows))
 			for i, x := range rows {
 				seqs[i] = x.seq
@@ -48,11 +48,11 @@ func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
 		}
 	}
 	return &floorTables{
-		add:       func(rows []row) { floorSQLiteAdd(ctx, db, rows) },
-		claim:     func(after int64) []*row { return floorSQLiteClaimed(ctx, db, after) },
+		add:       func(rows []floorRow) { floorSQLiteAdd(ctx, db, rows) },
+		claim:     func(after int64) []*floorRow { return floorSQLiteClaimRows(ctx, db, after) },
 		accepted:  record(2),
 		committed: record(3),
-		final: func() (n int) {
+		countFinal: func() (n int) {
 			panicOnError(db.QueryRowContext(ctx, `SELECT count(*) FROM states WHERE state = 3`).Scan(&n))
 			return n
 		},
@@ -60,15 +60,15 @@ func floorSQLite(ctx context.Context, d *database) (*floorTables, error) {
 	}, nil
 }
 
-func inTx(ctx context.Context, db *sql.DB, do func(*sql.Tx)) {
+func inSQLiteTx(ctx context.Context, db *sql.DB, do func(*sql.Tx)) {
 	tx, err := db.BeginTx(ctx, nil)
 	panicOnError(err)
 	do(tx)
 	panicOnError(tx.Commit())
 }
 
-func floorSQLiteAdd(ctx context.Context, db *sql.DB, rows []row) {
-	inTx(ctx, db, func(tx *sql.Tx) {
+func floorSQLiteAdd(ctx context.Context, db *sql.DB, rows []floorRow) {
+	inSQLiteTx(ctx, db, func(tx *sql.Tx) {
 		payload, err := tx.PrepareContext(ctx, `INSERT INTO payloads (seq, payload) VALUES (?, ?)`)
 		panicOnError(err)
 		defer payload.Close()
@@ -84,15 +84,15 @@ func floorSQLiteAdd(ctx context.Context, db *sql.DB, rows []row) {
 	})
 }
 
-func floorSQLiteClaimed(ctx context.Context, db *sql.DB, after int64) []*row {
-	claimed := make([]*row, 0, floorRows)
-	inTx(ctx, db, func(tx *sql.Tx) {
+func floorSQLiteClaimRows(ctx context.Context, db *sql.DB, after int64) []*floorRow {
+	claimed := make([]*floorRow, 0, floorRows)
+	inSQLiteTx(ctx, db, func(tx *sql.Tx) {
 		rows, err := tx.QueryContext(ctx, `SELECT s.seq, s.id, s.lane, p.payload FROM states s JOIN payloads p ON p.seq = s.seq
 			WHERE s.seq > ? AND s.state = 0 ORDER BY s.seq LIMIT ?`, after, floorRows)
 		panicOnError(err)
 		defer rows.Close()
 		for rows.Next() {
-			x := &row{}
+			x := &floorRow{}
 			panicOnError(rows.Scan(&x.seq, &x.id, &x.lane, &x.payload))
 			claimed = append(claimed, x)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	heldGroups      = 50              // Adds per second
+	addsPerSecond   = 50              // Adds per second
 	heldRetention   = time.Minute     // so short that the disk suffices
 	heldWarmUpShare = 4               // the warm-up takes a quarter of the time, or
 	maxHeldWarmUp   = 2 * time.Minute // this time if it is shorter: tables and retention are then steady
@@ -27,55 +27,56 @@ const bytesPerHeldBatch = 2500
 // while another transaction holds a snapshot. Only batches added in the second part count.
 type steadyRun struct {
 	*database
-	w    *work
-	j    job
-	add  func(ctx context.Context, bs []batch.Batch) error
-	left func() int64 // returns the number of batches that are not final
+	work          *work
+	job           job
+	add           func(ctx context.Context, bs []batch.Batch) error
+	notFinalCount func() int64 // returns the number of batches that are not final
 }
 
-// steadyCounts returns the number of batches of a run, and of its warm-up.
+// steadyCounts returns how many batches a run has, and how many of these are its warm-up.
 func (j job) steadyCounts() (all, warm int) {
-	warm = int(j.Pace * min(j.Hold/heldWarmUpShare, maxHeldWarmUp).Seconds())
-	return warm + int(j.Pace*j.Hold.Seconds()), warm
+	warm = int(j.BatchesPerSecond * min(j.SteadyTime/heldWarmUpShare, maxHeldWarmUp).Seconds())
+	return warm + int(j.BatchesPerSecond*j.SteadyTime.Seconds()), warm
 }
 
 func (s *steadyRun) run(ctx context.Context, m *meter, r *result) error {
-	all, warm := s.j.steadyCounts()
-	if err := s.requireRoom(ctx, all); err != nil {
+	all, warm := s.job.steadyCounts()
+	if err := s.requireDiskSpace(ctx, all); err != nil {
 		return err
 	}
-	if err := s.send(ctx, 0, warm); err != nil {
+	if err := s.addAtPace(ctx, 0, warm); err != nil {
 		return err
 	}
-	if s.j.Snapshot {
-		release, err := s.hold(ctx)
+	if s.job.HoldsSnapshot {
+		release, err := s.holdSnapshot(ctx)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
-	if err := s.start(ctx, m); err != nil {
+	if err := s.startMeasuring(ctx, m); err != nil {
 		return err
 	}
-	left := s.left()
-	if err := s.send(ctx, warm, all); err != nil {
+	left := s.notFinalCount()
+	if err := s.addAtPace(ctx, warm, all); err != nil {
 		return err
 	}
-	return s.stop(ctx, m, r, int(left-s.left()))
+	return s.stopMeasuring(ctx, m, r, int(left-s.notFinalCount()))
 }
 
-// send adds batches at the pace. If an Add took long, it adds faster until it is on time again.
-func (s *steadyRun) send(ctx context.Context, from, to int) error {
+// addAtPace adds batches at the pace. If an Add took long, it adds faster until it is on time
+// again.
+func (s *steadyRun) addAtPace(ctx context.Context, from, to int) error {
 	began := time.Now()
-	group := int(s.j.Pace / heldGroups)
+	group := int(s.job.BatchesPerSecond / addsPerSecond)
 	for n := from; n < to; {
-		if err := sleep(ctx, time.Until(began.Add(time.Duration(float64(n-from)/s.j.Pace*float64(time.Second))))); err != nil {
+		if err := sleep(ctx, time.Until(began.Add(time.Duration(float64(n-from)/s.job.BatchesPerSecond*float64(time.Second))))); err != nil {
 			return err
 		}
 		bs := make([]batch.Batch, min(max(1, group), to-n))
 		for i := range bs {
-			bs[i] = s.w.batch(n+i, make([]byte, s.w.size))
-			s.w.moments[n+i].added = s.w.now()
+			bs[i] = s.work.newBatch(n+i, make([]byte, s.work.size))
+			s.work.momentsByBatch[n+i].added = s.work.sinceBegin()
 		}
 		if err := s.add(ctx, bs); err != nil {
 			return err
@@ -85,9 +86,9 @@ func (s *steadyRun) send(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// hold opens a transaction that holds a snapshot until release is called.
-func (s *steadyRun) hold(ctx context.Context) (release func(), err error) {
-	c, err := pgxdriver.Connect(ctx, s.j.DSN)
+// holdSnapshot opens a transaction that holds a snapshot until release is called.
+func (s *steadyRun) holdSnapshot(ctx context.Context) (release func(), err error) {
+	c, err := pgxdriver.Connect(ctx, s.job.DSN)
 	if err != nil {
 		return nil, err
 	}
@@ -101,15 +102,15 @@ func (s *steadyRun) hold(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// requireRoom returns an error if the run might fill the disk of the server, if the server is on
-// this machine.
-func (s *steadyRun) requireRoom(ctx context.Context, n int) error {
+// requireDiskSpace returns an error if the run might fill the disk of the server, if the server is
+// on this machine.
+func (s *steadyRun) requireDiskSpace(ctx context.Context, n int) error {
 	var dir string
-	if err := s.admin.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {
+	if err := s.adminConn.QueryRow(ctx, `SELECT current_setting('data_directory')`).Scan(&dir); err != nil {
 		return err
 	}
 	var fs syscall.Statfs_t
-	if s.j.PostgresPID == 0 || syscall.Statfs(dir, &fs) != nil {
+	if s.job.PostgresPID == 0 || syscall.Statfs(dir, &fs) != nil {
 		return nil // the server is on another machine
 	}
 	free, want := int64(fs.Bavail)*fs.Bsize, int64(n)*int64(payloadSize+bytesPerHeldBatch)+minFreeBytes

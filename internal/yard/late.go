@@ -18,7 +18,7 @@ import (
 // connections, statements and lanes are then new.
 const lateWarmUpBatches = 20
 
-// setLateFigures sets the figures of batches that were added one by one.
+// setLateFigures sets the figures of batches that were added one by one to an idle queue.
 func (r *result) setLateFigures(w *work) {
 	added := func(m moments) int64 { return m.added }
 	stored := func(m moments) int64 { return m.stored }
@@ -28,34 +28,34 @@ func (r *result) setLateFigures(w *work) {
 	post := w.between(added, posted)
 	answer := w.between(added, func(m moments) int64 { return m.answered })
 	r.Add50 = milliseconds(percentile(add, 50))
-	r.Hand50, r.Hand99 = milliseconds(percentile(hand, 50)), milliseconds(percentile(hand, 99))
+	r.HandOver50, r.HandOver99 = milliseconds(percentile(hand, 50)), milliseconds(percentile(hand, 99))
 	r.Post50, r.Post90, r.Post99, r.PostMax = milliseconds(percentile(post, 50)), milliseconds(percentile(post, 90)), milliseconds(percentile(post, 99)), milliseconds(percentile(post, 100))
 	r.Answer50, r.Answer90, r.Answer99, r.AnswerMax = milliseconds(percentile(answer, 50)), milliseconds(percentile(answer, 90)), milliseconds(percentile(answer, 99)), milliseconds(percentile(answer, 100))
 }
 
-// oneByOne adds each batch to an idle queue, waits for its end, and rests.
-func oneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
+// addOneByOne adds each batch to an idle queue, waits for its end, and rests.
+func addOneByOne(ctx context.Context, j job, w *work, r *dltbatch.Runner) error {
 	for b := range w.batchesOf(j) {
-		m := w.moment(b.ID)
-		m.added = w.now()
+		m := w.momentsOf(b.ID)
+		m.added = w.sinceBegin()
 		if err := r.Add(ctx, b); err != nil {
 			return err
 		}
-		m.stored = w.now()
+		m.stored = w.sinceBegin()
 		if _, err := r.Await(ctx, b.Key()); err != nil {
 			return err
 		}
-		m.answered = w.now()
-		if err := rest(ctx, j.Rest); err != nil {
+		m.answered = w.sinceBegin()
+		if err := sleepAround(ctx, j.RestBetweenAdds); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rest waits for d, or up to half of it less or more, so that batches are not synchronized with
-// any interval.
-func rest(ctx context.Context, d time.Duration) error {
+// sleepAround waits for d, or up to half of it less or more, so that batches are not synchronized
+// with any interval.
+func sleepAround(ctx context.Context, d time.Duration) error {
 	return sleep(ctx, d/2+rand.N(d))
 }
 
@@ -93,17 +93,17 @@ func (w *work) batchesOf(j job) iter.Seq[batch.Batch] {
 	}
 }
 
-// addPart adds this process' batches as fast as it can, and counts its round trips.
-func (w *work) addPart(ctx context.Context, j job, r *dltbatch.Runner, count *wire) error {
+// addOwnPart adds this process' batches as fast as it can, and counts its round trips.
+func (w *work) addOwnPart(ctx context.Context, j job, r *dltbatch.Runner, count *tripCounter) error {
 	batches := slices.Collect(w.batchesOf(j))
 	if _, err := r.Stats(ctx); err != nil { // opens a connection before the measurement
 		return err
 	}
-	if err := sleep(ctx, time.Until(j.Begin)); err != nil {
+	if err := sleep(ctx, time.Until(j.AddFrom)); err != nil {
 		return err
 	}
 	count.trips.Store(0)
-	return w.addThese(ctx, batches, r.Add)
+	return w.addGroups(ctx, batches, r.Add)
 }
 
 // addInProcesses lets other processes add the batches, and collects the times that they report.
@@ -114,7 +114,7 @@ func (w *work) addInProcesses(ctx context.Context, j job) error {
 		j := j
 		j.AdderIndex = i
 		g.Go(func() error {
-			if err := runInProcess(ctx, roleAdds, j, &parts[i]); err != nil {
+			if err := runInProcess(ctx, roleAdder, j, &parts[i]); err != nil {
 				return fmt.Errorf("process %d that adds: %w", i, err)
 			}
 			return nil
@@ -124,13 +124,13 @@ func (w *work) addInProcesses(ctx context.Context, j job) error {
 		return err
 	}
 	for i, a := range parts {
-		if len(a.Batches) != len(w.moments) {
-			return fmt.Errorf("process %d that adds tells of %d batches, want %d", i, len(a.Batches), len(w.moments))
+		if len(a.Batches) != len(w.momentsByBatch) {
+			return fmt.Errorf("process %d that adds tells of %d batches, want %d", i, len(a.Batches), len(w.momentsByBatch))
 		}
-		w.trips += a.Trips
+		w.otherRoundTrips += a.Trips
 		for k, t := range a.Batches {
 			if t.Added > 0 {
-				m := &w.moments[k]
+				m := &w.momentsByBatch[k]
 				m.added, m.stored, m.answered = t.Added, t.Stored, t.Answered
 			}
 		}
@@ -138,17 +138,17 @@ func (w *work) addInProcesses(ctx context.Context, j job) error {
 	return nil
 }
 
-// add runs the process that adds, and returns the times of each batch.
-func (j job) add(ctx context.Context) (a addReport, err error) {
-	w := newWork(j.Seed, j.N, j.Lanes, payloadSize)
-	w.begin = j.Began
-	d := &database{job: j, wire: &wire{}}
-	if j.Contender == river {
+// runAdder runs the process that adds, and returns the times of each batch.
+func (j job) runAdder(ctx context.Context) (a addReport, err error) {
+	w := newWork(j.Seed, j.Batches, j.Lanes, payloadSize)
+	w.beganAt = j.ClockZero
+	d := &database{job: j, wire: &tripCounter{}}
+	if j.Contender == contenderRiver {
 		if err := riverOneByOne(ctx, j, w); err != nil {
 			return a, err
 		}
 	} else {
-		st, shut, err := d.store(ctx, false)
+		st, shut, err := d.openStore(ctx, false)
 		if err != nil {
 			return a, err
 		}
@@ -157,17 +157,17 @@ func (j job) add(ctx context.Context) (a addReport, err error) {
 		if err != nil {
 			return a, err
 		}
-		if j.Rest > 0 {
-			err = oneByOne(ctx, j, w, r)
+		if j.RestBetweenAdds > 0 {
+			err = addOneByOne(ctx, j, w, r)
 		} else {
-			err = w.addPart(ctx, j, r, d.wire)
+			err = w.addOwnPart(ctx, j, r, d.wire)
 		}
 		if err != nil {
 			return a, err
 		}
 	}
-	a = addReport{make([]batchTimes, len(w.moments)), d.wire.trips.Load()}
-	for i, m := range w.moments {
+	a = addReport{make([]batchTimes, len(w.momentsByBatch)), d.wire.trips.Load()}
+	for i, m := range w.momentsByBatch {
 		a.Batches[i] = batchTimes{m.added, m.stored, m.answered}
 	}
 	return a, nil

@@ -13,16 +13,16 @@ import (
 	"sync/atomic"
 )
 
-// tally counts the POSTs and batches of the fake ledger since its reset.
-type tally struct {
+// ledgerTally counts the POSTs to the fake ledger, and the batches in them, since its last reset.
+type ledgerTally struct {
 	Posts    int64 `json:"posts"`
 	Batches  int64 `json:"batches"`  // different batches
 	Twice    int64 `json:"twice"`    // batches that came again
-	Breaches int64 `json:"breaches"` // batches that came out of turn in their lane
+	Breaches int64 `json:"breaches"` // batches that came before an earlier one of their lane
 }
 
-// answer is the fake ledger's answer about one batch.
-type answer struct {
+// statusAnswer is the fake ledger's answer about one batch.
+type statusAnswer struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
 }
@@ -35,9 +35,9 @@ const (
 
 // ledgerPart holds a part of the fake ledger's batches and lanes, under a lock of its own.
 type ledgerPart struct {
-	mu       sync.Mutex
-	accepted map[string]bool   // by id
-	next     map[uint32]uint32 // by lane: the place of the next batch
+	mu              sync.Mutex
+	accepted        map[string]bool   // by id
+	nextPlaceOfLane map[uint32]uint32 // by lane: the place of the next batch
 }
 
 // fakeLedger accepts batches, and commits each at once. It enforces no order, but counts batches
@@ -45,13 +45,13 @@ type ledgerPart struct {
 type fakeLedger struct {
 	parts [64]ledgerPart
 
-	posts, batches, twice, breaches atomic.Int64
-	bodies                          sync.Pool
+	postCount, batchCount, repeated, outOfTurn atomic.Int64
+	bodyBuffers                                sync.Pool
 }
 
 func newFakeLedger() *fakeLedger {
-	l := &fakeLedger{bodies: sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}}
-	l.reset()
+	l := &fakeLedger{bodyBuffers: sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}}
+	l.resetAndTally()
 	return l
 }
 
@@ -67,22 +67,22 @@ func (l *fakeLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GET /statuses":
 		l.serveStatuses(w, r)
 	case "POST /reset":
-		writeJSON(w, http.StatusOK, l.reset())
+		writeJSON(w, http.StatusOK, l.resetAndTally())
 	default:
 		http.NotFound(w, r)
 	}
 }
 
 func (l *fakeLedger) serveBatch(w http.ResponseWriter, r *http.Request) {
-	body := l.bodies.Get().(*[]byte)
-	defer l.bodies.Put(body)
+	body := l.bodyBuffers.Get().(*[]byte)
+	defer l.bodyBuffers.Put(body)
 	var err error
-	if *body, err = appendAll((*body)[:0], r.Body); err != nil {
+	if *body, err = readAllInto((*body)[:0], r.Body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	l.posts.Add(1)
-	id, err := l.take(*body)
+	l.postCount.Add(1)
+	id, err := l.acceptBatch(*body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -92,9 +92,9 @@ func (l *fakeLedger) serveBatch(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"link":"/statuses?ids=`+id+`"}`) // a client that left does no harm
 }
 
-func (l *fakeLedger) take(payload []byte) (id string, err error) {
-	if len(payload) < leastSize {
-		return "", fmt.Errorf("%d bytes, want at least %d", len(payload), leastSize)
+func (l *fakeLedger) acceptBatch(payload []byte) (id string, err error) {
+	if len(payload) < minPayloadSize {
+		return "", fmt.Errorf("%d bytes, want at least %d", len(payload), minPayloadSize)
 	}
 	id = string(payload[:idLen])
 	lane := binary.BigEndian.Uint32(payload[idLen:])
@@ -105,25 +105,25 @@ func (l *fakeLedger) take(payload []byte) (id string, err error) {
 	p.accepted[id] = true
 	p.mu.Unlock()
 	if known {
-		l.twice.Add(1)
+		l.repeated.Add(1)
 		return id, nil
 	}
-	l.batches.Add(1)
+	l.batchCount.Add(1)
 	p = &l.parts[lane%uint32(len(l.parts))]
 	p.mu.Lock()
-	if place != p.next[lane] {
-		l.breaches.Add(1)
+	if place != p.nextPlaceOfLane[lane] {
+		l.outOfTurn.Add(1)
 	}
-	p.next[lane] = place + 1
+	p.nextPlaceOfLane[lane] = place + 1
 	p.mu.Unlock()
 	return id, nil
 }
 
 func (l *fakeLedger) serveStatuses(w http.ResponseWriter, r *http.Request) {
 	ids := strings.Split(r.URL.Query().Get("ids"), ",")
-	out := make([]answer, len(ids))
+	out := make([]statusAnswer, len(ids))
 	for i, id := range ids {
-		out[i] = answer{id, wordUnknown}
+		out[i] = statusAnswer{id, wordUnknown}
 		p := l.partOf(id)
 		p.mu.Lock()
 		if p.accepted[id] {
@@ -143,18 +143,18 @@ func (l *fakeLedger) partOf(id string) *ledgerPart {
 	return &l.parts[n%uint32(len(l.parts))]
 }
 
-func (l *fakeLedger) reset() tally {
+func (l *fakeLedger) resetAndTally() ledgerTally {
 	for i := range l.parts {
 		p := &l.parts[i]
 		p.mu.Lock()
-		p.accepted, p.next = map[string]bool{}, map[uint32]uint32{}
+		p.accepted, p.nextPlaceOfLane = map[string]bool{}, map[uint32]uint32{}
 		p.mu.Unlock()
 	}
-	return tally{l.posts.Swap(0), l.batches.Swap(0), l.twice.Swap(0), l.breaches.Swap(0)}
+	return ledgerTally{l.postCount.Swap(0), l.batchCount.Swap(0), l.repeated.Swap(0), l.outOfTurn.Swap(0)}
 }
 
-// appendAll is io.ReadAll with a buffer from the caller.
-func appendAll(b []byte, r io.Reader) ([]byte, error) {
+// readAllInto is io.ReadAll with a buffer from the caller.
+func readAllInto(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]

@@ -33,7 +33,7 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, drop()) }()
 	behind := ""
-	if needsStore(chosen, bouncer) {
+	if needsStore(chosen, storeBouncer) {
 		var end func()
 		if behind, end, err = pgtest.ServeBouncer(dsn); err != nil {
 			return err
@@ -45,7 +45,7 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() {
-		if e := ledger.end(); err == nil && ctx.Err() == nil {
+		if e := ledger.stop(); err == nil && ctx.Err() == nil {
 			err = e
 		}
 	}()
@@ -59,13 +59,13 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprintln(out, about)
-	p, err := o.page()
+	p, err := o.loadPageFigures()
 	if err != nil {
 		return err
 	}
-	y := &yard{o: o, out: out, common: job{DSN: dsn, Bouncer: behind, Dir: dir, Ledger: ledger.url, LedgerPID: ledger.pid, PostgresPID: pid}}
+	y := &measurement{options: o, out: out, commonJob: job{DSN: dsn, Bouncer: behind, Dir: dir, Ledger: ledger.url, LedgerPID: ledger.pid, PostgresPID: pid}}
 	for _, m := range chosen {
-		f, err := y.mode(ctx, m)
+		f, err := y.runMode(ctx, m)
 		if err != nil {
 			return fmt.Errorf("mode %s: %w", m.name, err)
 		}
@@ -73,11 +73,11 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		if _, err := io.WriteString(out, f.text()); err != nil {
 			return err
 		}
-		p.put(f)
-		if o.docs == "" {
+		p.setFigures(f)
+		if o.pagePath == "" {
 			continue
 		}
-		if err := p.save(o.docs); err != nil { // saved at once, because the next mode may fail, or be stopped
+		if err := p.save(o.pagePath); err != nil { // saved at once, because the next mode may fail, or be stopped
 			return err
 		}
 	}
@@ -85,9 +85,9 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 }
 
 // needsStore reports whether an entry of the modes uses a store.
-func needsStore(all []mode, store string) bool {
-	return slices.ContainsFunc(all, func(m mode) bool {
-		return slices.ContainsFunc(m.entries, func(e entry) bool { return e.job.Store == store })
+func needsStore(all []benchMode, store string) bool {
+	return slices.ContainsFunc(all, func(m benchMode) bool {
+		return slices.ContainsFunc(m.entries, func(e modeEntry) bool { return e.job.Store == store })
 	})
 }
 
@@ -114,28 +114,28 @@ func aboutServer(ctx context.Context, dsn string) (pid int, about string, err er
 	return p.parent, about, nil
 }
 
-type yard struct {
-	o      options
-	out    io.Writer
-	common job
-	seed   uint64
+type measurement struct {
+	options   options
+	out       io.Writer
+	commonJob job
+	lastSeed  uint64
 }
 
-// mode runs the entries of a mode in turns. In each round another entry is first.
-func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
-	f := figures{Mode: m.name, Title: m.title}
+// runMode runs the entries of a mode in turns. In each round another entry is first.
+func (y *measurement) runMode(ctx context.Context, m benchMode) (modeFigures, error) {
+	f := modeFigures{Mode: m.name, Title: m.title}
 	for _, e := range m.entries {
 		f.Entries = append(f.Entries, entryFigures{Label: e.label})
 	}
-	rounds := y.o.rounds
-	if j := m.entries[0].job; j.Hold > 0 {
+	rounds := y.options.rounds
+	if j := m.entries[0].job; j.SteadyTime > 0 {
 		rounds = min(rounds, heldRounds)
-		f.Title += fmt.Sprintf("; %.0f/s for %s", j.Pace, j.Hold)
+		f.Title += fmt.Sprintf("; %.0f/s for %s", j.BatchesPerSecond, j.SteadyTime)
 	}
 	for round := range rounds {
 		for k := range m.entries {
 			i := (k + round) % len(m.entries)
-			r, err := y.entry(ctx, m, i, round)
+			r, err := y.runEntry(ctx, m, i, round)
 			if err != nil {
 				return f, fmt.Errorf("%s: %w", m.entries[i].label, err)
 			}
@@ -152,18 +152,18 @@ func (y *yard) mode(ctx context.Context, m mode) (figures, error) {
 	return f, nil
 }
 
-func (y *yard) entry(ctx context.Context, m mode, i, round int) (r result, err error) {
+func (y *measurement) runEntry(ctx context.Context, m benchMode, i, round int) (r result, err error) {
 	e := m.entries[i]
 	j := e.job
-	j.DSN, j.Bouncer, j.Dir, j.Ledger, j.LedgerPID, j.PostgresPID = y.common.DSN, y.common.Bouncer, y.common.Dir, y.common.Ledger, y.common.LedgerPID, y.common.PostgresPID
-	j.Profile = profileOf(y.o.profile, m, e, round)
-	y.seed += 1 << 32
-	j.Seed = y.seed + uint64(time.Now().UnixNano())
-	ctx, stop := context.WithTimeout(ctx, y.o.limit+2*j.Hold)
+	j.DSN, j.Bouncer, j.Dir, j.Ledger, j.LedgerPID, j.PostgresPID = y.commonJob.DSN, y.commonJob.Bouncer, y.commonJob.Dir, y.commonJob.Ledger, y.commonJob.LedgerPID, y.commonJob.PostgresPID
+	j.Profile = profilePath(y.options.profileFolder, m, e, round)
+	y.lastSeed += 1 << 32
+	j.Seed = y.lastSeed + uint64(time.Now().UnixNano())
+	ctx, stop := context.WithTimeout(ctx, y.options.runTimeout+2*j.SteadyTime)
 	defer stop()
 	if j.Waiting > 0 {
 		l := j
-		l.Contender = load
+		l.Contender = contenderLoader
 		if _, err := runInChild(ctx, l); err != nil {
 			return r, err
 		}

@@ -15,12 +15,12 @@ const ticksPerSecond = 100
 
 // meter measures the cost of a run's processes between start and stop.
 type meter struct {
-	postgres int // the first process of the server; 0 if the server is not on this machine
-	ledger   int
+	postgresPID int // the first process of the server; 0 if the server is not on this machine
+	ledgerPID   int
 
-	at     time.Time
-	cpu    cpuSeconds
-	memory runtime.MemStats
+	startedAt     time.Time
+	cpuAtStart    cpuSeconds
+	memoryAtStart runtime.MemStats
 }
 
 // cpuSeconds are seconds of CPU time, or numbers of cores after a division by time.
@@ -32,17 +32,17 @@ type cpuSeconds struct {
 
 func (m *meter) start() error {
 	runtime.GC()
-	runtime.ReadMemStats(&m.memory)
+	runtime.ReadMemStats(&m.memoryAtStart)
 	var err error
-	m.cpu, err = m.used()
-	m.at = time.Now()
+	m.cpuAtStart, err = m.usedCPU()
+	m.startedAt = time.Now()
 	return err
 }
 
 // stop sets the cost of each of the run's n batches.
 func (m *meter) stop(r *result, n int) error {
-	r.Seconds = time.Since(m.at).Seconds()
-	now, err := m.used()
+	r.Seconds = time.Since(m.startedAt).Seconds()
+	now, err := m.usedCPU()
 	if err != nil {
 		return err
 	}
@@ -50,60 +50,60 @@ func (m *meter) stop(r *result, n int) error {
 	runtime.ReadMemStats(&memory)
 	r.Rate = float64(n) / r.Seconds
 	r.CPU = cpuSeconds{
-		(now.Client - m.cpu.Client) / r.Seconds, (now.Postgres - m.cpu.Postgres) / r.Seconds,
-		(now.Ledger - m.cpu.Ledger) / r.Seconds,
+		(now.Client - m.cpuAtStart.Client) / r.Seconds, (now.Postgres - m.cpuAtStart.Postgres) / r.Seconds,
+		(now.Ledger - m.cpuAtStart.Ledger) / r.Seconds,
 	}
-	r.Allocs = float64(memory.Mallocs-m.memory.Mallocs) / float64(n)
-	r.AllocBytes = float64(memory.TotalAlloc-m.memory.TotalAlloc) / float64(n)
+	r.Allocs = float64(memory.Mallocs-m.memoryAtStart.Mallocs) / float64(n)
+	r.AllocBytes = float64(memory.TotalAlloc-m.memoryAtStart.TotalAlloc) / float64(n)
 	r.PeakRSS, err = statusMiB("VmHWM")
 	return err
 }
 
-// used returns the CPU time that the processes have used since each began.
-func (m *meter) used() (cpuSeconds, error) {
+// usedCPU returns the CPU time that the processes have used since each began.
+func (m *meter) usedCPU() (cpuSeconds, error) {
 	var s cpuSeconds
 	var err error
 	if s.Client, err = familyCPU(os.Getpid()); err != nil { // includes the processes that add
 		return s, err
 	}
-	if m.ledger != 0 {
-		l, err := readProcess(m.ledger)
+	if m.ledgerPID != 0 {
+		l, err := readProcess(m.ledgerPID)
 		if err != nil {
 			return s, err
 		}
-		s.Ledger = l.self
+		s.Ledger = l.ownCPU
 	}
-	if m.postgres != 0 {
-		if s.Postgres, err = familyCPU(m.postgres); err != nil {
+	if m.postgresPID != 0 {
+		if s.Postgres, err = familyCPU(m.postgresPID); err != nil {
 			return s, err
 		}
 	}
 	return s, nil
 }
 
-// process is a line of /proc/*/stat.
-type process struct {
-	parent         int
-	self, children float64 // seconds of CPU; children counts ended children only
+// processStat is the content of /proc/PID/stat.
+type processStat struct {
+	parent                   int
+	ownCPU, endedChildrenCPU float64 // seconds; children that still run are not included
 }
 
-func readProcess(pid int) (process, error) {
+func readProcess(pid int) (processStat, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return process{}, err
+		return processStat{}, err
 	}
 	_, rest, ok := strings.Cut(string(b), ") ") // the name may contain spaces
 	f := strings.Fields(rest)
 	if !ok || len(f) < 15 {
-		return process{}, fmt.Errorf("/proc/%d/stat: %q", pid, b)
+		return processStat{}, fmt.Errorf("/proc/%d/stat: %q", pid, b)
 	}
 	n := make([]int, 15)
 	for _, i := range []int{1, 11, 12, 13, 14} { // parent; user and system time, of the process and of its children
 		if n[i], err = strconv.Atoi(f[i]); err != nil {
-			return process{}, err
+			return processStat{}, err
 		}
 	}
-	return process{n[1], float64(n[11]+n[12]) / ticksPerSecond, float64(n[13]+n[14]) / ticksPerSecond}, nil
+	return processStat{n[1], float64(n[11]+n[12]) / ticksPerSecond, float64(n[13]+n[14]) / ticksPerSecond}, nil
 }
 
 // familyCPU returns the CPU time that a process and its children have used, including ended
@@ -113,7 +113,7 @@ func familyCPU(pid int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	sum := head.self + head.children
+	sum := head.ownCPU + head.endedChildrenCPU
 	all, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return 0, err
@@ -124,7 +124,7 @@ func familyCPU(pid int) (float64, error) {
 			continue
 		}
 		if p, err := readProcess(child); err == nil && p.parent == pid { // the child may have ended meanwhile
-			sum += p.self
+			sum += p.ownCPU
 		}
 	}
 	return sum, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// percentile sorts durations and returns the one at p percent; 0 if there are none.
+// percentile sorts durations and returns the one at p percent; 0 if there are no durations.
 func percentile(d []time.Duration, p int) time.Duration {
 	if len(d) == 0 {
 		return 0
@@ -17,8 +17,8 @@ func percentile(d []time.Duration, p int) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// median returns the median of values: between the middle two if their number is even; 0 if
-// there are none.
+// median returns the median of the items' values: the mean of the middle two if their number is
+// even; 0 if there are no items.
 func median[T any](of []T, value func(T) float64) float64 {
 	v := make([]float64, len(of))
 	for i, x := range of {

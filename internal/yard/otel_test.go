@@ -19,12 +19,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// deliver delivers a work on the memory store, without a ledger's client. If p is not nil, it is
-// the provider for the metrics. traced is the trace context of the caller of Add; "" for no
+// deliverWork delivers a work on the memory store, without a ledger's client. If p is not nil, it
+// is the provider for the metrics. traced is the trace context of the caller of Add; "" for no
 // traces.
-func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider, traced string, started func()) {
+func deliverWork(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider, traced string, started func()) {
 	tb.Helper()
-	done := newFinals(w, len(w.batches))
+	done := newFinalCounter(w, len(w.batches))
 	o := &dltbatch.Options{Observer: done}
 	if traced != "" {
 		traces, err := otelbatch.NewTraces(notraces.NewTracerProvider())
@@ -38,12 +38,12 @@ func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider
 	var r *dltbatch.Runner
 	var err error
 	if p == nil {
-		r, err = dltbatch.New(memory.New(), instant{}, o)
+		r, err = dltbatch.New(memory.New(), instantLedger{}, o)
 	} else {
 		var metrics *otelbatch.Metrics
 		metrics, err = otelbatch.NewMetrics(p)
 		require.NoError(tb, err)
-		r, err = metrics.NewRunner(memory.New(), instant{}, o)
+		r, err = metrics.NewRunner(memory.New(), instantLedger{}, o)
 	}
 	require.NoError(tb, err)
 	ctx, stop := context.WithCancel(ctx)
@@ -53,7 +53,7 @@ func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider
 	for group := range slices.Chunk(w.batches, addGroup) {
 		require.NoError(tb, r.Add(ctx, group...))
 	}
-	<-done.all
+	<-done.allFinal
 	stop()
 	require.NoError(tb, <-ended)
 	require.Zero(tb, done.notCommitted.Load())
@@ -64,11 +64,11 @@ func deliver(ctx context.Context, tb testing.TB, w *work, p metric.MeterProvider
 func TestAllocationsOfMetrics(t *testing.T) {
 	const n, lanes = 5_000, 500
 	allocations := func(provider func() metric.MeterProvider, traced string) float64 {
-		w := newWork(1, n, lanes, leastSize)
+		w := newWork(1, n, lanes, minPayloadSize)
 		var before, after runtime.MemStats
 		synctest.Test(t, func(t *testing.T) {
 			p := provider()
-			deliver(t.Context(), t, w, p, traced, func() {
+			deliverWork(t.Context(), t, w, p, traced, func() {
 				synctest.Wait()
 				runtime.ReadMemStats(&before)
 			})
@@ -79,7 +79,7 @@ func TestAllocationsOfMetrics(t *testing.T) {
 	off := allocations(func() metric.MeterProvider { return nil }, "")
 	idle := allocations(func() metric.MeterProvider { return noop.NewMeterProvider() }, "")
 	on := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) }, "")
-	all := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) }, unsampled)
+	all := allocations(func() metric.MeterProvider { return sdk.NewMeterProvider(sdk.WithReader(sdk.NewManualReader())) }, unsampledTraceParent)
 	t.Logf("%.2f allocations a batch without, %.2f with a provider that does nothing, %.2f with the SDK, %.2f with traces, too, of callers that were not sampled", off, idle, on, all)
 	const room = 1.0 // for groups of other sizes
 	require.LessOrEqual(t, idle, off+room)
@@ -88,5 +88,5 @@ func TestAllocationsOfMetrics(t *testing.T) {
 	require.LessOrEqual(t, all, off+room+traced)
 }
 
-// unsampled is the trace context of a caller that is not sampled.
-const unsampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+// unsampledTraceParent is the trace context of a caller that is not sampled.
+const unsampledTraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"

@@ -33,8 +33,8 @@ func (*fakeLedgerClient) Traits(batch.ServiceID) dlt.Traits {
 
 // Submit implements dlt.Submitter. It treats every error as a doubt.
 func (f *fakeLedgerClient) Submit(ctx context.Context, a batch.Attempt) error {
-	if m := f.w.moment(a.ID); m != nil {
-		m.posted = f.w.now()
+	if m := f.w.momentsOf(a.ID); m != nil {
+		m.posted = f.w.sinceBegin()
 	}
 	return f.post(ctx, a.Payload)
 }
@@ -66,14 +66,14 @@ func (f *fakeLedgerClient) BatchStatuses(ctx context.Context, _ batch.ServiceID,
 
 // finalCounter counts final batches, and closes all when every batch is final.
 type finalCounter struct {
-	w            *work
+	work         *work
 	notFinal     atomic.Int64
 	notCommitted atomic.Int64 // final batches that are not Committed
-	all          chan struct{}
+	allFinal     chan struct{}
 }
 
-func newFinals(w *work, n int) *finalCounter {
-	f := &finalCounter{w: w, all: make(chan struct{})}
+func newFinalCounter(w *work, n int) *finalCounter {
+	f := &finalCounter{work: w, allFinal: make(chan struct{})}
 	f.notFinal.Store(int64(n))
 	return f
 }
@@ -86,32 +86,32 @@ func (f *finalCounter) Observe(_ context.Context, e batch.Event) {
 	if e.State != batch.Committed {
 		f.notCommitted.Add(1)
 	}
-	if m := f.w.moment(e.Key.ID); m != nil {
-		m.final = f.w.now()
+	if m := f.work.momentsOf(e.Key.ID); m != nil {
+		m.final = f.work.sinceBegin()
 	}
 	if f.notFinal.Add(-1) == 0 {
-		close(f.all)
+		close(f.allFinal)
 	}
 }
 
-// runOurs uses the library as its users do.
+// runOurs delivers the work with the library, used as its users use it.
 func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	d, err := openDatabase(ctx, j)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	done := newFinals(w, j.N)
+	done := newFinalCounter(w, j.Batches)
 	c := newClient(j.Ledger, 1024)
 	defer c.close()
 	o := &dltbatch.Options{Observer: done}
 	if j.Pipelined > 0 {
 		o.Strategy = queuer.Pipelined(j.Pipelined)
 	}
-	if j.Hold > 0 {
+	if j.SteadyTime > 0 {
 		o.Retention = heldRetention
 	}
-	st, shut, err := d.store(ctx, j.Waiting == 0)
+	st, shut, err := d.openStore(ctx, j.Waiting == 0)
 	if err != nil {
 		return err
 	}
@@ -126,48 +126,48 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if j.Waiting > 0 { // all batches are in the database, so the start belongs to the measured time
-		if err := d.start(ctx, m); err != nil {
+		if err := d.startMeasuring(ctx, m); err != nil {
 			return err
 		}
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
 	if j.Waiting == 0 {
-		if err := sleep(ctx, warmUp); err != nil {
+		if err := sleep(ctx, warmUpTime); err != nil {
 			return err
 		}
 	}
 	failed := make(chan error, 1)
 	switch {
-	case j.Hold > 0:
-		s := &steadyRun{database: d, w: w, j: j, left: done.notFinal.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runner.Add(ctx, bs...) }}
+	case j.SteadyTime > 0:
+		s := &steadyRun{database: d, work: w, job: j, notFinalCount: done.notFinal.Load, add: func(ctx context.Context, bs []batch.Batch) error { return runner.Add(ctx, bs...) }}
 		go func() { failed <- s.run(ctx, m, r) }()
 	case j.Adders > 0:
-		if j.Rest == 0 { // the start of these processes does not belong to the measured time
-			j.Begin = time.Now().Add(warmUp + time.Duration(j.N)*timePerBatch)
+		if j.RestBetweenAdds == 0 { // the start of the processes that add does not belong to the measured time
+			j.AddFrom = time.Now().Add(warmUpTime + time.Duration(j.Batches)*timePerBatch)
 		}
 		go func() { failed <- w.addInProcesses(ctx, j) }()
-		if err := sleep(ctx, time.Until(j.Begin)); err != nil {
+		if err := sleep(ctx, time.Until(j.AddFrom)); err != nil {
 			return err
 		}
-		if err := d.start(ctx, m); err != nil {
+		if err := d.startMeasuring(ctx, m); err != nil {
 			return err
 		}
 	case j.Waiting == 0:
-		if err := d.start(ctx, m); err != nil {
+		if err := d.startMeasuring(ctx, m); err != nil {
 			return err
 		}
 		go func() {
-			if j.Rest > 0 {
-				failed <- oneByOne(ctx, j, w, runner)
+			if j.RestBetweenAdds > 0 {
+				failed <- addOneByOne(ctx, j, w, runner)
 			} else {
-				failed <- w.add(ctx, runner.Add)
+				failed <- w.addAll(ctx, runner.Add)
 			}
 		}()
 	}
 	for waiting := true; waiting; {
 		select {
-		case <-done.all:
+		case <-done.allFinal:
 			waiting = false
 		case err := <-failed:
 			if failed = nil; err != nil {
@@ -184,11 +184,11 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 	}
-	if j.Hold == 0 {
-		if err := d.stop(ctx, m, r, j.N); err != nil {
+	if j.SteadyTime == 0 {
+		if err := d.stopMeasuring(ctx, m, r, j.Batches); err != nil {
 			return err
 		}
-		r.Trips += float64(w.trips) / float64(j.N)
+		r.RoundTrips += float64(w.otherRoundTrips) / float64(j.Batches)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -200,8 +200,8 @@ func runOurs(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	return nil
 }
 
-// warmUp is how long a contender runs idle before its work begins.
-const warmUp = 300 * time.Millisecond
+// warmUpTime is how long a contender runs idle before its work begins.
+const warmUpTime = 300 * time.Millisecond
 
 // timePerBatch is the time allowed for making a batch, in the processes that add and that are
 // started together.
@@ -214,7 +214,7 @@ func runLoad(ctx context.Context, j job) error {
 		return err
 	}
 	defer d.close()
-	st, shut, err := d.store(ctx, true)
+	st, shut, err := d.openStore(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -225,24 +225,24 @@ func runLoad(ctx context.Context, j job) error {
 		for i := range w.batches { // continues the places where the last part ended
 			binary.BigEndian.PutUint32(w.batches[i].Payload[idLen+4:], uint32((from+i)/j.Lanes))
 		}
-		if err := w.add(ctx, st.Add); err != nil {
+		if err := w.addAll(ctx, st.Add); err != nil {
 			return err
 		}
 	}
 	return d.settleTables(ctx)
 }
 
-// add adds all batches, in groups.
-func (w *work) add(ctx context.Context, add func(context.Context, ...batch.Batch) error) error {
-	return w.addThese(ctx, w.batches, add)
+// addAll adds all batches, in groups.
+func (w *work) addAll(ctx context.Context, add func(context.Context, ...batch.Batch) error) error {
+	return w.addGroups(ctx, w.batches, add)
 }
 
-// addThese adds some batches of the work, in groups.
-func (w *work) addThese(ctx context.Context, batches []batch.Batch, add func(context.Context, ...batch.Batch) error) error {
+// addGroups adds some batches of the work, in groups.
+func (w *work) addGroups(ctx context.Context, batches []batch.Batch, add func(context.Context, ...batch.Batch) error) error {
 	for group := range slices.Chunk(batches, addGroup) {
-		now := w.now()
+		now := w.sinceBegin()
 		for _, b := range group {
-			w.moment(b.ID).added = now
+			w.momentsOf(b.ID).added = now
 		}
 		if err := add(ctx, group...); err != nil {
 			return err

@@ -21,15 +21,15 @@ const (
 // page holds the latest figures of each mode. They are in a file beside the page, so that the yard
 // can measure one mode again without the others.
 type page struct {
-	Modes []figures `json:"modes"`
+	Modes []modeFigures `json:"modes"`
 }
 
-// figuresOf and plotOf return the names of the files beside a page.
-func figuresOf(path string) string { return strings.TrimSuffix(path, ".md") + ".json" }
-func plotOf(path string) string    { return strings.TrimSuffix(path, ".md") + ".svg" }
+// figuresPath and plotPath return the names of the files beside a page.
+func figuresPath(path string) string { return strings.TrimSuffix(path, ".md") + ".json" }
+func plotPath(path string) string    { return strings.TrimSuffix(path, ".md") + ".svg" }
 
 func loadPage(path string) (p page, err error) {
-	text, err := os.ReadFile(figuresOf(path))
+	text, err := os.ReadFile(figuresPath(path))
 	if errors.Is(err, os.ErrNotExist) {
 		return p, nil
 	}
@@ -39,12 +39,12 @@ func loadPage(path string) (p page, err error) {
 	return p, json.Unmarshal(text, &p)
 }
 
-// put replaces the figures of a mode, and keeps the order of the modes.
-func (p *page) put(f figures) {
-	p.Modes = slices.DeleteFunc(p.Modes, func(old figures) bool { return old.Mode == f.Mode })
+// setFigures replaces the figures of a mode, and keeps the order of the modes.
+func (p *page) setFigures(f modeFigures) {
+	p.Modes = slices.DeleteFunc(p.Modes, func(old modeFigures) bool { return old.Mode == f.Mode })
 	p.Modes = append(p.Modes, f)
-	order := names()
-	slices.SortStableFunc(p.Modes, func(a, b figures) int {
+	order := modeNames()
+	slices.SortStableFunc(p.Modes, func(a, b modeFigures) int {
 		return slices.Index(order, a.Mode) - slices.Index(order, b.Mode)
 	})
 }
@@ -55,7 +55,7 @@ func (p page) save(path string) error {
 	if err != nil {
 		return err
 	}
-	made, err := replacePart(string(text), p.markdown(filepath.Base(plotOf(path))))
+	made, err := replacePart(string(text), p.markdown(filepath.Base(plotPath(path))))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -64,7 +64,7 @@ func (p page) save(path string) error {
 		return err
 	}
 	for _, f := range []struct{ path, text string }{
-		{figuresOf(path), string(data) + "\n"}, {plotOf(path), p.svg()}, {path, made},
+		{figuresPath(path), string(data) + "\n"}, {plotPath(path), p.plotSVG()}, {path, made},
 	} {
 		if err := os.WriteFile(f.path, []byte(f.text), 0o644); err != nil {
 			return err
@@ -87,10 +87,10 @@ func replacePart(all, part string) (string, error) {
 func (p page) markdown(plot string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "\n![Batches a second](%s)\n", plot)
-	if rows := p.verdicts(); len(rows) > 0 {
+	if rows := p.goalResults(); len(rows) > 0 {
 		s.WriteString("\n### Goals\n\n| measure | goal | reached |\n|---|---|---|\n")
 		for _, g := range rows {
-			fmt.Fprintf(&s, "| %s | %s | %s |\n", g.measure, g.want, g.got)
+			fmt.Fprintf(&s, "| %s | %s | %s |\n", g.description, g.goal, g.measured)
 		}
 	}
 	machine := ""

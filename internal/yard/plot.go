@@ -10,18 +10,18 @@ import (
 // Sizes of the plot, in its own units.
 const (
 	plotWidth  = 900
-	plotLabels = 260 // left of the bars
-	plotValues = 70  // right of them
+	plotLabels = 260 // width of the labels, left of the bars
+	plotValues = 70  // width of the values, right of the bars
 	plotBar    = 16
 	plotGap    = 4
 	plotHead   = 34 // above each group
 )
 
-// svg draws a bar for the rate of each entry, and a thin line from its slowest to its fastest
+// plotSVG draws a bar for the rate of each entry, and a thin line from its slowest to its fastest
 // round, in groups by mode. It shows the modes of throughput only, because the rates of the others
 // say little.
-func (p page) svg() string {
-	var shown []figures
+func (p page) plotSVG() string {
+	var shown []modeFigures
 	most := 1.0
 	height := plotGap
 	for _, f := range p.Modes {
@@ -56,12 +56,12 @@ func (p page) svg() string {
 	return s.String()
 }
 
-// color returns the color of a contender.
+// color returns the color of a contender's bars.
 func color(label string) string {
 	switch {
-	case strings.HasPrefix(label, floor):
+	case strings.HasPrefix(label, contenderFloor):
 		return "#b8b8b8"
-	case strings.HasPrefix(label, river):
+	case strings.HasPrefix(label, contenderRiver):
 		return "#e0a040"
 	default:
 		return "#3a78b5"

@@ -27,24 +27,24 @@ const (
 const riverHistory = `INSERT INTO river.river_job (args, attempt, attempted_at, finalized_at, kind, max_attempts, state, queue, priority, scheduled_at)
 	SELECT json_build_object('body', repeat(md5(i::text), 47)), 1, now(), now(), 'post', 25, 'completed', 'default', 1, now() FROM generate_series(1, %d) i`
 
-// post is one job: the POST of a batch. The River contender asks for no statuses.
-type post struct {
+// riverJob is one job: the POST of a batch. The River contender asks for no statuses.
+type riverJob struct {
 	Body []byte `json:"body"`
 }
 
 // Kind implements river.JobArgs.
-func (post) Kind() string { return "post" }
+func (riverJob) Kind() string { return "post" }
 
-type poster struct {
-	riverqueue.WorkerDefaults[post]
+type riverWorker struct {
+	riverqueue.WorkerDefaults[riverJob]
 	c *client
 	w *work
 }
 
 // Work implements river.Worker.
-func (p *poster) Work(ctx context.Context, j *riverqueue.Job[post]) error {
-	if m := p.w.moment(batch.ID(j.Args.Body[:idLen])); m != nil {
-		m.posted = p.w.now()
+func (p *riverWorker) Work(ctx context.Context, j *riverqueue.Job[riverJob]) error {
+	if m := p.w.momentsOf(batch.ID(j.Args.Body[:idLen])); m != nil {
+		m.posted = p.w.sinceBegin()
 	}
 	return p.c.post(ctx, j.Args.Body)
 }
@@ -77,7 +77,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	if _, err := tables.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return err
 	}
-	if err := d.exec(ctx, fmt.Sprintf(riverHistory, min(20_000, 10*j.N))); err != nil {
+	if err := d.exec(ctx, fmt.Sprintf(riverHistory, min(20_000, 10*j.Batches))); err != nil {
 		return err
 	}
 	if err := d.settleTables(ctx); err != nil {
@@ -86,7 +86,7 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 	c := newClient(j.Ledger, 1024)
 	defer c.close()
 	workers := riverqueue.NewWorkers()
-	riverqueue.AddWorker(workers, &poster{c: c, w: w})
+	riverqueue.AddWorker(workers, &riverWorker{c: c, w: w})
 	o := &riverqueue.Config{
 		Logger: quiet, Schema: "river", Workers: workers,
 		Queues:        map[string]riverqueue.QueueConfig{riverqueue.QueueDefault: {MaxWorkers: riverWorkers}},
@@ -97,25 +97,25 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 		return err
 	}
 	events, cancel := queue.SubscribeConfig(&riverqueue.SubscribeConfig{
-		ChanSize: j.N + 1000, Kinds: []riverqueue.EventKind{riverqueue.EventKindJobCompleted, riverqueue.EventKindJobFailed},
+		ChanSize: j.Batches + 1000, Kinds: []riverqueue.EventKind{riverqueue.EventKindJobCompleted, riverqueue.EventKindJobFailed},
 	})
 	defer cancel()
 	if err := queue.Start(ctx); err != nil {
 		return err
 	}
-	if err := sleep(ctx, warmUp); err != nil {
+	if err := sleep(ctx, warmUpTime); err != nil {
 		return err
 	}
 	failed := make(chan error, 1)
 	var completed atomic.Int64
-	if j.Hold > 0 {
-		s := &steadyRun{database: d, w: w, j: j, left: func() int64 { return -completed.Load() }, add: func(ctx context.Context, bs []batch.Batch) error {
+	if j.SteadyTime > 0 {
+		s := &steadyRun{database: d, work: w, job: j, notFinalCount: func() int64 { return -completed.Load() }, add: func(ctx context.Context, bs []batch.Batch) error {
 			_, err := queue.InsertManyFast(ctx, riverJobs(bs))
 			return err
 		}}
 		go func() { failed <- s.run(ctx, m, r) }()
 	} else {
-		if err := d.start(ctx, m); err != nil {
+		if err := d.startMeasuring(ctx, m); err != nil {
 			return err
 		}
 		go func() {
@@ -123,17 +123,17 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 				failed <- w.addInProcesses(ctx, j)
 				return
 			}
-			failed <- riverAdd(ctx, queue, w)
+			failed <- riverAddAll(ctx, queue, w)
 		}()
 	}
-	for done := 0; done < j.N; {
+	for done := 0; done < j.Batches; {
 		select {
 		case e := <-events:
 			if e.Kind != riverqueue.EventKindJobCompleted {
 				return fmt.Errorf("job %d: %s", e.Job.ID, e.Kind)
 			}
-			if j.Rest == 0 { // notes the time of any batch, whichever it is
-				w.moments[done].added, w.moments[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt)))
+			if j.RestBetweenAdds == 0 { // notes the time of any batch, whichever it is
+				w.momentsByBatch[done].added, w.momentsByBatch[done].final = 0, max(1, int64(time.Since(e.Job.CreatedAt)))
 			}
 			done++
 			completed.Add(1)
@@ -150,8 +150,8 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 			return err
 		}
 	}
-	if j.Hold == 0 {
-		if err := d.stop(ctx, m, r, j.N); err != nil {
+	if j.SteadyTime == 0 {
+		if err := d.stopMeasuring(ctx, m, r, j.Batches); err != nil {
 			return err
 		}
 	}
@@ -161,12 +161,12 @@ func runRiver(ctx context.Context, j job, w *work, m *meter, r *result) error {
 func riverJobs(bs []batch.Batch) []riverqueue.InsertManyParams {
 	jobs := make([]riverqueue.InsertManyParams, len(bs))
 	for i, b := range bs {
-		jobs[i].Args = post{b.Payload}
+		jobs[i].Args = riverJob{b.Payload}
 	}
 	return jobs
 }
 
-func riverAdd(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *work) error {
+func riverAddAll(ctx context.Context, queue *riverqueue.Client[pgxdriver.Tx], w *work) error {
 	jobs := riverJobs(w.batches)
 	for from := 0; from < len(jobs); from += riverGroup {
 		if _, err := queue.InsertManyFast(ctx, jobs[from:min(from+riverGroup, len(jobs))]); err != nil {
@@ -189,13 +189,13 @@ func riverOneByOne(ctx context.Context, j job, w *work) error {
 		return err
 	}
 	for b := range w.batchesOf(j) {
-		m := w.moment(b.ID)
-		m.added = w.now()
-		if _, err := inserts.Insert(ctx, post{b.Payload}, nil); err != nil {
+		m := w.momentsOf(b.ID)
+		m.added = w.sinceBegin()
+		if _, err := inserts.Insert(ctx, riverJob{b.Payload}, nil); err != nil {
 			return err
 		}
-		m.stored = w.now()
-		if err := rest(ctx, j.Rest); err != nil {
+		m.stored = w.sinceBegin()
+		if err := sleepAround(ctx, j.RestBetweenAdds); err != nil {
 			return err
 		}
 	}

@@ -35,17 +35,17 @@ func TestAllocationsOfStores(t *testing.T) {
 		store  string
 		budget map[string]float64
 	}{
-		{native, map[string]float64{"add": 3.7, "claim": 14.9, "payloads": 3.5, "accepted": 2.9, "pending": 3.5, "committed": 2.9}},
-		{pgx, postgres},
-		{pq, postgres},
-		{sqlite, map[string]float64{"add": 23.9, "claim": 36.9, "payloads": 10.6, "accepted": 28.8, "pending": 24.8, "committed": 30.8}},
+		{storeNative, map[string]float64{"add": 3.7, "claim": 14.9, "payloads": 3.5, "accepted": 2.9, "pending": 3.5, "committed": 2.9}},
+		{storePgx, postgres},
+		{storePQ, postgres},
+		{storeSQLite, map[string]float64{"add": 23.9, "claim": 36.9, "payloads": 10.6, "accepted": 28.8, "pending": 24.8, "committed": 30.8}},
 	} {
 		t.Run(s.store, func(t *testing.T) {
 			ctx := t.Context()
-			d, err := openDatabase(ctx, job{Contender: ours, Store: s.store, DSN: dsn, Dir: t.TempDir()})
+			d, err := openDatabase(ctx, job{Contender: contenderOurs, Store: s.store, DSN: dsn, Dir: t.TempDir()})
 			require.NoError(t, err)
 			defer d.close()
-			st, shut, err := d.store(ctx, true)
+			st, shut, err := d.openStore(ctx, true)
 			require.NoError(t, err)
 			defer shut()
 			least := map[string]float64{}
@@ -76,7 +76,7 @@ func TestAllocationsOfStores(t *testing.T) {
 	}
 }
 
-// storeRound takes batches through a store and returns the allocations of each call.
+// storeRound takes batches through a store and returns the number of allocations of each call.
 func storeRound(ctx context.Context, t *testing.T, st store.Store, w *work) map[string]float64 {
 	allocs := map[string]float64{}
 	part := func(name string, do func() error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // text returns the figures as a table for a terminal.
-func (f *figures) text() string {
+func (f *modeFigures) text() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "\n%s: %s; medians of %d\n", f.Mode, f.Title, len(f.Entries[0].Rates))
 	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -20,14 +20,14 @@ func (f *figures) text() string {
 	return s.String()
 }
 
-// column is a column of a table: the median of a value.
+// column is a column of a table: how it is headed, and which value it shows the median of.
 type column struct {
-	name  string
-	form  string
-	value func(result) float64
+	title  string
+	format string
+	value  func(result) float64
 }
 
-func columns(mode string) []column {
+func columnsOf(mode string) []column {
 	if mode == "latency" { // the cost of an idle queue is left out
 		return []column{
 			{"Add p50 ms", "%.1f", func(r result) float64 { return r.Add50 }},
@@ -46,7 +46,7 @@ func columns(mode string) []column {
 		{"p50 ms", "%.0f", func(r result) float64 { return r.P50 }},
 		{"p99 ms", "%.0f", func(r result) float64 { return r.P99 }},
 		{"CPU µs", "%.1f", func(r result) float64 { return r.workMicroseconds() }},
-		{"trips", "%.3f", func(r result) float64 { return r.Trips }},
+		{"trips", "%.3f", func(r result) float64 { return r.RoundTrips }},
 		{"WAL B", "%.0f", func(r result) float64 { return r.WAL }},
 		{"allocs", "%.1f", func(r result) float64 { return r.Allocs }},
 		{"RSS MiB", "%.0f", func(r result) float64 { return r.PeakRSS }},
@@ -55,7 +55,7 @@ func columns(mode string) []column {
 
 // lines returns a head line and a line for each entry. A value that does not apply is empty, and a
 // column that applies to no entry is left out.
-func (f *figures) lines() [][]string {
+func (f *modeFigures) lines() [][]string {
 	out := make([][]string, 1+len(f.Entries))
 	out[0] = []string{""}
 	for i, e := range f.Entries {
@@ -67,16 +67,16 @@ func (f *figures) lines() [][]string {
 			out[1+i] = append(out[1+i], fmt.Sprintf("%.2f", f.Entries[i].ratioTo(&f.Entries[0])))
 		}
 	}
-	for _, c := range columns(f.Mode) {
+	for _, c := range columnsOf(f.Mode) {
 		says := func(e entryFigures) bool { return c.value(e.Median) != 0 }
 		if !slices.ContainsFunc(f.Entries, says) {
 			continue
 		}
-		out[0] = append(out[0], c.name)
+		out[0] = append(out[0], c.title)
 		for i, e := range f.Entries {
 			text := ""
 			if says(e) {
-				text = fmt.Sprintf(c.form, c.value(e.Median))
+				text = fmt.Sprintf(c.format, c.value(e.Median))
 			}
 			out[1+i] = append(out[1+i], text)
 		}

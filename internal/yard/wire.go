@@ -8,64 +8,64 @@ import (
 	"time"
 )
 
-// wire counts the round trips of clients to PostgreSQL, with any driver: the messages after which
-// a client waits for an answer.
-type wire struct{ trips atomic.Int64 }
+// tripCounter counts the round trips of clients to PostgreSQL, with any driver: the messages after
+// which a client waits for an answer.
+type tripCounter struct{ trips atomic.Int64 }
 
 // Dial, DialTimeout and DialContext are the methods that drivers call to connect.
-func (w *wire) Dial(network, addr string) (net.Conn, error) {
+func (w *tripCounter) Dial(network, addr string) (net.Conn, error) {
 	return w.DialContext(context.Background(), network, addr)
 }
 
-func (w *wire) DialTimeout(network, addr string, timeout time.Duration) (net.Conn, error) {
+func (w *tripCounter) DialTimeout(network, addr string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return w.DialContext(ctx, network, addr)
 }
 
-func (w *wire) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+func (w *tripCounter) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return &wireConn{Conn: c, wire: w, need: 4}, nil // the first message has no letter
+	return &countingConn{Conn: c, wire: w, headSize: 4}, nil // the first message of a connection has no letter
 }
 
-// wireConn reads the heads of the messages that pass: a letter, and a length of four bytes that
-// includes itself.
-type wireConn struct {
+// countingConn reads the heads of the messages that pass: a letter, and a length of four bytes
+// that includes itself.
+type countingConn struct {
 	net.Conn
-	wire *wire
-	head [5]byte
-	have int // bytes of the head read so far
-	need int
-	skip int // bytes of the body still to come
+	wire          *tripCounter
+	head          [5]byte
+	headBytesRead int // bytes of the head read so far
+	headSize      int
+	bodyBytesLeft int // bytes of the body still to come
 }
 
-func (c *wireConn) Write(p []byte) (int, error) {
-	c.count(p)
+func (c *countingConn) Write(p []byte) (int, error) {
+	c.countTrips(p)
 	return c.Conn.Write(p)
 }
 
-func (c *wireConn) count(p []byte) {
+func (c *countingConn) countTrips(p []byte) {
 	for len(p) > 0 {
-		if c.skip > 0 {
-			n := min(c.skip, len(p))
-			c.skip, p = c.skip-n, p[n:]
+		if c.bodyBytesLeft > 0 {
+			n := min(c.bodyBytesLeft, len(p))
+			c.bodyBytesLeft, p = c.bodyBytesLeft-n, p[n:]
 			continue
 		}
-		n := copy(c.head[c.have:c.need], p)
-		c.have, p = c.have+n, p[n:]
-		if c.have < c.need {
+		n := copy(c.head[c.headBytesRead:c.headSize], p)
+		c.headBytesRead, p = c.headBytesRead+n, p[n:]
+		if c.headBytesRead < c.headSize {
 			return
 		}
-		c.skip = int(binary.BigEndian.Uint32(c.head[c.need-4:])) - 4
-		if c.need == 5 {
+		c.bodyBytesLeft = int(binary.BigEndian.Uint32(c.head[c.headSize-4:])) - 4
+		if c.headSize == 5 {
 			switch c.head[0] {
 			case 'Q', 'S', 'c': // Query, Sync, CopyDone
 				c.wire.trips.Add(1)
 			}
 		}
-		c.have, c.need = 0, 5
+		c.headBytesRead, c.headSize = 0, 5
 	}
 }

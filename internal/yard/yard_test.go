@@ -22,9 +22,9 @@ func TestMain(m *testing.M) {
 func TestModes(t *testing.T) {
 	t.Setenv(pgtest.Variable, pgtest.Start(t)) // the test measures nothing, so durability does not matter
 	var out strings.Builder
-	o := options{modes: "all", n: 3, rounds: 1, limit: 2 * time.Minute, hold: 500 * time.Millisecond, pace: 200}
+	o := options{modes: "all", batches: 3, rounds: 1, runTimeout: 2 * time.Minute, steadyTime: 500 * time.Millisecond, batchesPerSecond: 200}
 	require.NoError(t, measure(t.Context(), o, &out), "%s", &out)
-	for _, name := range names() {
+	for _, name := range modeNames() {
 		require.Contains(t, out.String(), "\n"+name+": ")
 	}
 }

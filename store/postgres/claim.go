@@ -28,7 +28,7 @@ func (f freshLanesError) Error() string {
 func (s *Store) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	const op = "claim"
 	q.Lanes = sqlstore.Services(q.Lanes)
-	if unknown := s.positions.Listed.Without(q.Lanes); len(unknown) > 0 {
+	if unknown := s.positions.LanesWithRow.WithoutRow(q.Lanes); len(unknown) > 0 {
 		if err := s.makeLaneRows(ctx, op, unknown); err != nil {
 			return store.Claimed{}, err
 		}
@@ -78,8 +78,8 @@ func (t *session) claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 			_, more, err := t.splitLanes(ctx, lanes) // the same lanes are not looked up again
 			return out, append(unknown, more...), err
 		}
-		t.store.positions.Listed.Add(servicesOf(got))
-		t.store.positions.Listed.Add(locked)
+		t.store.positions.LanesWithRow.Add(servicesOf(got))
+		t.store.positions.LanesWithRow.Add(locked)
 		out.Locked = append(out.Locked, locked...)
 		now := sqlstore.FromMicro(us)
 		windows, err := t.readAttempted(ctx, sqlAttempted, got, lanesWithout(some, locked), func(s batch.ServiceID, attempted []store.LaneRow) int {

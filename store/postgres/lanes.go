@@ -36,7 +36,7 @@ func (s *Store) scan(ctx context.Context, q store.LanesQuery) (lanes []batch.Ser
 	}
 	defer func() { s.positions.Scan.Found.Store(err == nil && len(lanes) > 0) }()
 	known := s.positions.Lanes.Len()
-	if known > maxKnownLanes && !s.positions.Scan.Careful(time.Now()) {
+	if known > maxKnownLanes && !s.positions.Scan.IsCareful(time.Now()) {
 		err = s.read(ctx, "list lanes", func(ctx context.Context, t *session) error {
 			if _, err := sqlstore.Query[string](ctx, t, sqlTimeout, quickScanTimeout); err != nil {
 				return err

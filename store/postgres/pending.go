@@ -105,8 +105,8 @@ func (t *session) lookUnderWay(ctx context.Context, upkeep bool) error {
 		return err
 	}
 	for _, r := range found {
-		if s.Oldest, s.Later, s.Incarnation = r.Oldest, r.Later, r.Started; r.Seq != 0 {
-			s.Rows = append(s.Rows, position.Claimed{Seq: r.Seq, Made: r.Made})
+		if s.OldestRunning, s.NextNumber, s.Incarnation = r.Oldest, r.Later, r.Started; r.Seq != 0 {
+			s.Rows = append(s.Rows, position.NumberedRow{Seq: r.Seq, MadeBy: r.Made})
 		}
 	}
 	if err := t.store.checkIncarnation(s.Incarnation); err != nil {

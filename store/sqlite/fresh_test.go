@@ -65,7 +65,7 @@ func TestNothingGivenUpIsClaimed(t *testing.T) {
 			require.ErrorIs(t, s.Add(t.Context(), given, first), batch.ErrConflict)
 		},
 		"a commit that failed": func(t *testing.T, s *Store, f *flaky.Faults, given, _ batch.Batch) {
-			f.Next("COMMIT", false)
+			f.FailNext("COMMIT", false)
 			err := s.Add(t.Context(), given)
 			require.ErrorIs(t, err, flaky.ErrBefore)
 			require.True(t, sqlstore.Maybe(err))

@@ -109,7 +109,7 @@ func blockNumberOf(t testing.TB, n *Node, hash string) any {
 	return tx["blockNumber"]
 }
 
-// runInBubble runs f with a node without a socket, in virtual time.
+// runInBubble runs f in virtual time, with a node that has no socket.
 func runInBubble(t *testing.T, o Options, f func(t *testing.T, n *Node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -298,7 +298,7 @@ func (c *rpcCall) code() (any, *rpcError) {
 	return hexBytes(at.code), e
 }
 
-// callObject is the object of eth_call and eth_estimateGas.
+// callObject is the first parameter of eth_call and eth_estimateGas.
 type callObject struct {
 	To    string `json:"to"`
 	Data  string `json:"data"`

@@ -43,7 +43,7 @@ func (n *Node) mine(now time.Time) {
 	n.scheduleBlock(now)
 }
 
-// addBlock ends a block and puts it on the chain.
+// addBlock gives a block its hash and puts it on the chain.
 func (n *Node) addBlock(now time.Time, b *block) {
 	n.chain.assignHash(b)
 	n.chain.appendBlock(b)

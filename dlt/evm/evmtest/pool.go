@@ -139,8 +139,8 @@ func (p *pool) pendingNonce(a evmtx.Address, nonce uint64) uint64 {
 	return nonce
 }
 
-// splitPending returns the transactions that can be mined, as the pool sees it, and those waiting
-// for an earlier nonce.
+// splitPending returns the transactions of an account that can be mined, as the pool sees it, and
+// those that wait for an earlier nonce.
 func (p *pool) splitPending(a evmtx.Address, nonce uint64) (pending, queued []*pooledTx) {
 	until := p.firstFreeNonce(a, nonce)
 	for _, x := range p.txsByNonce(a) {

@@ -96,7 +96,7 @@ func (r *replayer) post(body, contentType string) (status int, kind, text string
 	return res.StatusCode, res.Header.Get("Content-Type"), string(all), nil
 }
 
-// callMethod calls a method and returns its result; nil is null.
+// callMethod calls a method, and returns its result; nil is null.
 func (r *replayer) callMethod(method string, params ...any) any {
 	r.t.Helper()
 	if params == nil {

@@ -58,7 +58,7 @@ func (n *Node) startAgain() {
 	})
 }
 
-// listen begins the node's next life, if it may have one.
+// listen starts the node again, if it may.
 func (n *Node) listen(addr string) (net.Listener, error) {
 	select {
 	case <-n.closed:

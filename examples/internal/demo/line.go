@@ -6,43 +6,43 @@ import (
 	"time"
 )
 
-// Line shows one line: on a terminal it is refreshed in place, elsewhere a new line is printed
-// from time to time. Out, Live and Every must not change once the Line is in use.
-type Line struct {
-	Out   io.Writer
-	Live  bool          // Out is a terminal
-	Every time.Duration // time between two lines, if not live
+// StatusLine shows one line: on a terminal it is refreshed in place, elsewhere a new line is
+// printed from time to time. Out, Live and Every must not change once the Line is in use.
+type StatusLine struct {
+	Out        io.Writer
+	IsTerminal bool          // Out is a terminal
+	Interval   time.Duration // time between two lines, if not live
 
-	last time.Time // when the line was last shown
+	lastShown time.Time // when the line was last shown
 }
 
 // Say prints a line that stays.
-func (l *Line) Say(at time.Duration, format string, args ...any) {
+func (l *StatusLine) Say(at time.Duration, format string, args ...any) {
 	l.clear()
 	fmt.Fprintf(l.Out, "%5.1f s  %s\n", at.Seconds(), fmt.Sprintf(format, args...))
 }
 
 // Refresh shows the present state of the line.
-func (l *Line) Refresh(now string) {
+func (l *StatusLine) Refresh(now string) {
 	switch {
-	case l.Live:
+	case l.IsTerminal:
 		fmt.Fprint(l.Out, "\r"+now)
-	case time.Since(l.last) < l.Every:
+	case time.Since(l.lastShown) < l.Interval:
 		return
 	default:
 		fmt.Fprintln(l.Out, now)
 	}
-	l.last = time.Now()
+	l.lastShown = time.Now()
 }
 
-// End leaves the line on the screen.
-func (l *Line) End(now string) {
+// End leaves the line on the screen, with its last text.
+func (l *StatusLine) End(now string) {
 	l.clear()
 	fmt.Fprintln(l.Out, now)
 }
 
-func (l *Line) clear() {
-	if l.Live {
+func (l *StatusLine) clear() {
+	if l.IsTerminal {
 		fmt.Fprint(l.Out, "\r\x1b[K")
 	}
 }

@@ -21,8 +21,8 @@ func Main(name string, run func(ctx context.Context, out io.Writer, live bool) e
 		if isTerminal(os.Stdout) {
 			return run(ctx, os.Stdout, true)
 		}
-		out := &columns{w: os.Stdout}
-		defer out.end()
+		out := &columnWriter{out: os.Stdout}
+		defer out.writeRest()
 		return run(ctx, out, false)
 	}()
 	switch {

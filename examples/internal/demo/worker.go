@@ -40,8 +40,8 @@ func Work[J any](in io.Reader, run func(ctx context.Context, job J) error) error
 
 // Process is a worker in a process of its own, which may be started again after its end.
 type Process struct {
-	Job   any               // given to the worker as JSON
-	Heard func(line string) // called with each line of output, the last before ended is closed; may be nil
+	Job        any               // given to the worker as JSON
+	HandleLine func(line string) // called with each line of output, the last before ended is closed; may be nil
 
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -68,7 +68,7 @@ func (p *Process) Start() (ended <-chan error, err error) {
 		return nil, err
 	}
 	var stdout io.Reader = bytes.NewReader(nil)
-	if p.Heard != nil {
+	if p.HandleLine != nil {
 		if stdout, err = cmd.StdoutPipe(); err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func (p *Process) Start() (ended <-chan error, err error) {
 	go func() {
 		defer close(end)
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			p.Heard(lines.Text())
+			p.HandleLine(lines.Text())
 		}
 		if err := cmd.Wait(); err != nil {
 			end <- fmt.Errorf("worker %d: %w\n%s", cmd.Process.Pid, err, bytes.TrimSpace(p.stderr.Bytes()))
@@ -94,7 +94,7 @@ func (p *Process) Start() (ended <-chan error, err error) {
 	return end, nil
 }
 
-// PID returns the number of the process that was started last.
+// PID returns the id of the process that was started last.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Kill sends SIGKILL.

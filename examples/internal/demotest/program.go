@@ -20,13 +20,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
-// asProgram is the environment variable that makes a test's binary run as the program itself, or
-// as its worker.
-const asProgram = "DLTBATCH_TEST_EXAMPLE"
+// programVariable is the environment variable that makes a test's binary run as the program
+// itself, or as its worker.
+const programVariable = "DLTBATCH_TEST_EXAMPLE"
 
 // Main runs the program if [New] has started this binary, and otherwise the tests of m.
 func Main(m *testing.M, program func()) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(programVariable) != "" {
 		program()
 		return
 	}
@@ -58,20 +58,20 @@ type Program struct {
 	*exec.Cmd
 	Out Output
 
-	temp string
+	tempFolder string
 }
 
 // New returns this test's own binary as a program, which [Main] then runs.
 func New(t *testing.T, args ...string) *Program {
 	t.Helper()
-	p := program(t, os.Args[0], t.TempDir(), args...)
-	p.Env = append(p.Env, asProgram+"=1")
+	p := newProgram(t, os.Args[0], t.TempDir(), args...)
+	p.Env = append(p.Env, programVariable+"=1")
 	return p
 }
 
-// Built builds the program of this folder. Other users may read its folder for temporary files,
+// NewBuilt builds the program of this folder. Other users may read its folder for temporary files,
 // because a PostgreSQL server that root starts runs as another user.
-func Built(t *testing.T, args ...string) *Program {
+func NewBuilt(t *testing.T, args ...string) *Program {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "program")
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
@@ -80,11 +80,11 @@ func Built(t *testing.T, args ...string) *Program {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
 	require.NoError(t, os.Chmod(temp, 0o711))
-	return program(t, binary, temp, args...)
+	return newProgram(t, binary, temp, args...)
 }
 
-func program(t *testing.T, binary, temp string, args ...string) *Program {
-	p := &Program{Cmd: exec.CommandContext(t.Context(), binary, args...), temp: temp}
+func newProgram(t *testing.T, binary, temp string, args ...string) *Program {
+	p := &Program{Cmd: exec.CommandContext(t.Context(), binary, args...), tempFolder: temp}
 	p.Env = append(os.Environ(), "TMPDIR="+temp)
 	p.Stdout, p.Stderr = &p.Out, &p.Out
 	return p
@@ -101,19 +101,19 @@ func RequireLines(t *testing.T, out string) {
 	}
 }
 
-var pids = regexp.MustCompile(`(?:pid|process) (\d+)`)
+var pidPattern = regexp.MustCompile(`(?:pid|process) (\d+)`)
 
 // RequireClean requires lines as [RequireLines] does, and that after the program's end no process
 // that the output names is left, and no file.
 func (p *Program) RequireClean(t *testing.T) {
 	t.Helper()
 	RequireLines(t, p.Out.String())
-	for _, f := range pids.FindAllStringSubmatch(p.Out.String(), -1) {
+	for _, f := range pidPattern.FindAllStringSubmatch(p.Out.String(), -1) {
 		pid, err := strconv.Atoi(f[1])
 		require.NoError(t, err)
 		assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "worker %d is still there", pid)
 	}
-	left, err := os.ReadDir(p.temp)
+	left, err := os.ReadDir(p.tempFolder)
 	require.NoError(t, err)
 	assert.Empty(t, left)
 }

@@ -24,10 +24,10 @@ import (
 func Postgres(install bool) (dsn string, stop func(), err error) {
 	// Protection against a power failure is not needed, because the server's data is removed soon.
 	dsn, stop, err = pgtest.Throwaway(install, "fsync=off", "full_page_writes=off")
-	return dsn, stop, advise(err)
+	return dsn, stop, addInstallAdvice(err)
 }
 
-func advise(err error) error {
+func addInstallAdvice(err error) error {
 	if !errors.Is(err, binaries.ErrMissing) {
 		return err
 	}
@@ -42,7 +42,7 @@ This example starts a PostgreSQL server of its own, and removes it at the end. O
 // schema with everything in it.
 func Schema(ctx context.Context, dsn, prefix string) (within, name string, drop func(context.Context) error, err error) {
 	name = prefix + "_" + strings.ToLower(rand.Text()[:10])
-	if within, err = Within(dsn, name); err != nil {
+	if within, err = WithSearchPath(dsn, name); err != nil {
 		return "", "", nil, err
 	}
 	if err := execute(ctx, dsn, `CREATE SCHEMA "`+name+`"`); err != nil {
@@ -51,9 +51,9 @@ func Schema(ctx context.Context, dsn, prefix string) (within, name string, drop 
 	return within, name, func(ctx context.Context) error { return execute(ctx, dsn, `DROP SCHEMA "`+name+`" CASCADE`) }, nil
 }
 
-// Within adds a search_path to the data source name. The name may be a URL, or parameters of the
-// form name=value as lib/pq accepts.
-func Within(dsn, schema string) (string, error) {
+// WithSearchPath adds a search_path to the data source name. The name may be a URL, or parameters
+// of the form name=value as lib/pq accepts.
+func WithSearchPath(dsn, schema string) (string, error) {
 	if !strings.Contains(dsn, "://") {
 		return dsn + " search_path=" + schema, nil
 	}

@@ -75,7 +75,7 @@ var commonKinds = []fault{
 		return err
 	}},
 	{restarted, only("postgres"), func(f *faults, _ string, _ draw) error {
-		return f.w.cluster.Restart()
+		return f.w.cluster.RestartImmediately()
 	}},
 	{"ledger restarted", only("ledger"), func(f *faults, _ string, d draw) error {
 		return f.w.control("POST", fmt.Sprintf("/restart?down=%d", d.between(0, 0, 700*time.Millisecond).Milliseconds()), nil)

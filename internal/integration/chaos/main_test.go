@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if text := os.Getenv(ordercrash.Variable); text != "" {
-		if err := ordercrash.Work(text, openOrders); err != nil {
+		if err := ordercrash.RunWorker(text, openOrders); err != nil {
 			fmt.Fprintln(os.Stderr, "worker:", err)
 			os.Exit(1)
 		}

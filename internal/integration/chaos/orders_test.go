@@ -59,7 +59,7 @@ func TestKillOrders(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, st.Migrate(t.Context()))
 			ordercrash.Run(t, ordercrash.Options{
-				Drivers: drivers, Store: st, Kills: *orderKills, Seed: *chaosSeed, Decided: decided, DSN: dsn,
+				Drivers: drivers, Store: st, KillsPerWindow: *orderKills, Seed: *chaosSeed, DecidedWithin: decided, DSN: dsn,
 			})
 		})
 	}

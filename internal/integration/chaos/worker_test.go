@@ -90,7 +90,7 @@ func work(j job, in io.Reader, out io.Writer) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", adder(runner))
 	mux.HandleFunc("POST /statements", func(w http.ResponseWriter, r *http.Request) {
-		faults.Calm(r.URL.Query().Get("fail") != "yes")
+		faults.SetCalm(r.URL.Query().Get("fail") != "yes")
 		_ = json.NewEncoder(w).Encode(faults.String())
 	})
 	go func() { _ = http.Serve(l, mux) }() // ends with the process

@@ -27,9 +27,9 @@ import (
 func main() {
 	c := comparison{out: os.Stdout}
 	flag.StringVar(&c.root, "root", "../..", "the module's root")
-	flag.StringVar(&c.base, "base", "", "revision to compare with")
-	flag.StringVar(&c.bench, "bench", ".", "benchmarks, as go test takes them")
-	flag.StringVar(&c.time, "time", "0.5s", "how long each runs, as go test takes it")
+	flag.StringVar(&c.baseRevision, "base", "", "revision to compare with")
+	flag.StringVar(&c.benchPattern, "bench", ".", "benchmarks, as go test takes them")
+	flag.StringVar(&c.benchTime, "time", "0.5s", "how long each runs, as go test takes it")
 	flag.IntVar(&c.rounds, "rounds", 6, "how often each runs; fewer than 6 prove little")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -41,21 +41,21 @@ func main() {
 }
 
 type comparison struct {
-	root, base  string
-	bench, time string
-	rounds      int
-	out         io.Writer
+	root, baseRevision      string
+	benchPattern, benchTime string
+	rounds                  int
+	out                     io.Writer
 }
 
-// side is one of the two trees.
-type side struct {
+// comparedTree is one of the two trees whose benchmarks are compared.
+type comparedTree struct {
 	name, root string
 	binaries   []string // of the folders, in their order
 	results    string   // name of the file
 }
 
 func (c *comparison) run(ctx context.Context, folders []string) (err error) {
-	if c.base == "" {
+	if c.baseRevision == "" {
 		return errors.New("-base: want a revision to compare with")
 	}
 	if c.root, err = filepath.Abs(c.root); err != nil {
@@ -67,12 +67,12 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	tree := filepath.Join(tmp, "base")
-	if _, err := command(ctx, c.root, "git", "worktree", "add", "--quiet", "--detach", tree, c.base); err != nil {
+	if _, err := runCommand(ctx, c.root, "git", "worktree", "add", "--quiet", "--detach", tree, c.baseRevision); err != nil {
 		return err
 	}
 	defer func() {
 		// The worktree is removed even when ctx is done; otherwise git would still list it.
-		_, e := command(context.WithoutCancel(ctx), c.root, "git", "worktree", "remove", "--force", tree)
+		_, e := runCommand(context.WithoutCancel(ctx), c.root, "git", "worktree", "remove", "--force", tree)
 		err = errors.Join(err, e)
 	}()
 	if len(folders) == 0 {
@@ -90,9 +90,9 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 	if len(folders) == 0 {
 		return errors.New("no benchmarks that both have")
 	}
-	sides := []*side{{name: "base", root: tree}, {name: "change", root: c.root}}
+	sides := []*comparedTree{{name: "base", root: tree}, {name: "change", root: c.root}}
 	for _, s := range sides {
-		if err := s.build(ctx, tmp, folders); err != nil {
+		if err := s.buildTests(ctx, tmp, folders); err != nil {
 			return err
 		}
 	}
@@ -101,13 +101,13 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 			for k := range sides { // the trees take turns at being first
 				s := sides[(k+round)%2]
 				fmt.Fprintf(c.out, "%d/%d %s %s\n", round+1, c.rounds, folder, s.name)
-				if err := s.measure(ctx, folder, s.binaries[i], c.bench, c.time); err != nil {
+				if err := s.runBenchmarks(ctx, folder, s.binaries[i], c.benchPattern, c.benchTime); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	said, err := command(ctx, "", "go", "tool", "benchstat", "base="+sides[0].results, "change="+sides[1].results)
+	said, err := runCommand(ctx, "", "go", "tool", "benchstat", "base="+sides[0].results, "change="+sides[1].results)
 	if err != nil {
 		return err
 	}
@@ -115,11 +115,11 @@ func (c *comparison) run(ctx context.Context, folders []string) (err error) {
 	return err
 }
 
-func (s *side) build(ctx context.Context, tmp string, folders []string) error {
+func (s *comparedTree) buildTests(ctx context.Context, tmp string, folders []string) error {
 	s.results = filepath.Join(tmp, s.name+".txt")
 	for i, f := range folders {
 		binary := filepath.Join(tmp, fmt.Sprintf("%s%d.test", s.name, i))
-		if _, err := command(ctx, filepath.Join(s.root, f), "go", "test", "-c", "-o", binary, "."); err != nil {
+		if _, err := runCommand(ctx, filepath.Join(s.root, f), "go", "test", "-c", "-o", binary, "."); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		s.binaries = append(s.binaries, binary)
@@ -127,8 +127,8 @@ func (s *side) build(ctx context.Context, tmp string, folders []string) error {
 	return nil
 }
 
-func (s *side) measure(ctx context.Context, folder, binary, bench, time string) error {
-	said, err := command(ctx, filepath.Join(s.root, folder), binary,
+func (s *comparedTree) runBenchmarks(ctx context.Context, folder, binary, bench, time string) error {
+	said, err := runCommand(ctx, filepath.Join(s.root, folder), binary,
 		"-test.run", "^$", "-test.bench", bench, "-test.benchtime", time, "-test.benchmem", "-test.timeout", "1h")
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
@@ -141,8 +141,8 @@ func (s *side) measure(ctx context.Context, folder, binary, bench, time string) 
 	return errors.Join(err, f.Close())
 }
 
-// command runs a program and returns its standard output.
-func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+// runCommand runs a program and returns its standard output.
+func runCommand(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	var failure bytes.Buffer
@@ -154,7 +154,7 @@ func command(ctx context.Context, dir, name string, args ...string) ([]byte, err
 	return out, nil
 }
 
-// withBenchmarks finds the folders of the module at root that have benchmarks.
+// withBenchmarks returns the folders of the module at root that have benchmarks.
 func withBenchmarks(root string) (folders []string, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

@@ -27,7 +27,7 @@ func BenchmarkMake(b *testing.B) {
 func TestCompare(t *testing.T) {
 	root := t.TempDir()
 	git := func(args ...string) string {
-		out, err := command(t.Context(), root, "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
+		out, err := runCommand(t.Context(), root, "git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
 		require.NoError(t, err)
 		return string(out)
 	}
@@ -47,7 +47,7 @@ func TestCompare(t *testing.T) {
 	write("c/c_test.go", strings.Replace(benchmarks, "%s", once, 1))
 
 	var out strings.Builder
-	c := comparison{root: root, base: "HEAD", bench: ".", time: "10x", rounds: 6, out: &out}
+	c := comparison{root: root, baseRevision: "HEAD", benchPattern: ".", benchTime: "10x", rounds: 6, out: &out}
 	require.NoError(t, c.run(t.Context(), nil))
 	text := out.String()
 	require.Contains(t, text, "c: the base has no benchmarks there\n")
@@ -58,8 +58,8 @@ func TestCompare(t *testing.T) {
 	require.Contains(t, allocs, "+100.00% (p=0.002 n=6)")
 	require.Len(t, strings.Split(strings.TrimSpace(git("worktree", "list")), "\n"), 1)
 
-	c.base = ""
+	c.baseRevision = ""
 	require.ErrorContains(t, c.run(t.Context(), nil), "-base")
-	c.base = "no-such-revision"
+	c.baseRevision = "no-such-revision"
 	require.ErrorContains(t, c.run(t.Context(), nil), "no-such-revision")
 }

@@ -12,24 +12,25 @@ import (
 	"path/filepath"
 )
 
-// protos are the .proto files, relative to the root of the module. The Go code of each is in the
-// same folder.
-var protos = []string{
+// protoFiles are the .proto files, relative to the root of the module. The Go code of each is in
+// the same folder.
+var protoFiles = []string{
 	"dlt/sawtooth/internal/pb/sawtooth.proto",
 }
 
-// mock is a file of mocks: one for each interface of a source file that leftOut does not name.
-type mock struct {
+// mockFile is a file of mocks: one for each interface of a source file that excluded does not
+// name.
+type mockFile struct {
 	source, file string // relative to the root of the module
 	pkg          string
-	leftOut      string // names of interfaces, separated by commas
+	excluded     string // names of interfaces, separated by commas
 }
 
-// mocks are for the small interfaces whose single answers a user's test sets. The whole store has
-// no mock, because a test uses store/memory. An interface that an application or a client
+// mockFiles are for the small interfaces whose single answers a user's test sets. The whole store
+// has no mock, because a test uses store/memory. An interface that an application or a client
 // implements itself has no mock either, because a test calls it.
-var mocks = []mock{
-	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock", leftOut: "Resolver,Checker"},
+var mockFiles = []mockFile{
+	{source: "dlt/ledger.go", file: "dlt/dltmock/mock.go", pkg: "dltmock", excluded: "Resolver,Checker"},
 	{source: "store/batchstore.go", file: "store/storemock/mock.go", pkg: "storemock"},
 	{source: "monitor/monitor.go", file: "monitor/monitormock/mock.go", pkg: "monitormock"},
 }
@@ -49,21 +50,21 @@ func main() {
 
 // generate reads sources below root and writes the generated code below out.
 func generate(root, out string) error {
-	for _, p := range protos {
+	for _, p := range protoFiles {
 		// protogen writes its output into the folder of its input.
 		text, err := os.ReadFile(filepath.Join(root, p))
 		if err != nil {
 			return err
 		}
 		target := filepath.Join(out, p)
-		if err := write(target, text); err != nil {
+		if err := writeIfChanged(target, text); err != nil {
 			return err
 		}
-		if err := run("run", "./protogen", target); err != nil {
+		if err := runGo("run", "./protogen", target); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	for _, m := range mocks {
+	for _, m := range mockFiles {
 		target := filepath.Join(out, m.file)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return err
@@ -72,18 +73,18 @@ func generate(root, out string) error {
 			"tool", "mockgen", "-write_source_comment=false", "-write_command_comment=false", "-write_package_comment=false",
 			"-source", filepath.Join(root, m.source), "-destination", target, "-package", m.pkg,
 		}
-		if m.leftOut != "" {
-			args = append(args, "-exclude_interfaces", m.leftOut)
+		if m.excluded != "" {
+			args = append(args, "-exclude_interfaces", m.excluded)
 		}
-		if err := run(args...); err != nil {
+		if err := runGo(args...); err != nil {
 			return fmt.Errorf("%s: %w", m.source, err)
 		}
 	}
 	return nil
 }
 
-// write writes a file, unless the file has this text already.
-func write(file string, text []byte) error {
+// writeIfChanged writes a file, unless the file has this text already.
+func writeIfChanged(file string, text []byte) error {
 	if old, err := os.ReadFile(file); err == nil && string(old) == string(text) {
 		return nil
 	}
@@ -93,7 +94,7 @@ func write(file string, text []byte) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-func run(args ...string) error {
+func runGo(args ...string) error {
 	cmd := exec.Command("go", args...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()

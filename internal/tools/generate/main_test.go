@@ -24,48 +24,48 @@ func TestGeneratedUpToDate(t *testing.T) {
 	out := t.TempDir()
 	require.NoError(t, generate(fromTools, out))
 	made, lines := map[string]bool{}, 0
-	walk(t, out, func(path, text string) {
+	visitGoFiles(t, out, func(path, text string) {
 		made[path] = true
-		if slices.ContainsFunc(mocks, func(m mock) bool { return m.file == path }) {
+		if slices.ContainsFunc(mockFiles, func(m mockFile) bool { return m.file == path }) {
 			lines += strings.Count(text, "\n")
 		}
 		have, err := os.ReadFile(filepath.Join(fromTools, path))
 		require.NoError(t, err)
 		require.Equal(t, text, string(have), "%s is not what its source says: run make generate", path)
 	})
-	require.GreaterOrEqual(t, len(made), len(protos)+len(mocks))
+	require.GreaterOrEqual(t, len(made), len(protoFiles)+len(mockFiles))
 	require.LessOrEqual(t, lines, maxMockLines, "lines of mocks: leave out what no user mocks")
-	walk(t, fromTools, func(path, text string) {
+	visitGoFiles(t, fromTools, func(path, text string) {
 		if first, _, _ := strings.Cut(text, "\n"); strings.HasSuffix(path, ".go") && strings.HasPrefix(first, "// Code generated") {
 			require.True(t, made[path], "nothing makes %s", path)
 		}
 	})
 }
 
-// TestGenerateSeesAChange shows that the comparison above can fail.
+// TestGenerateSeesAChange checks that the comparison above can fail.
 func TestGenerateSeesAChange(t *testing.T) {
 	t.Chdir("..")
 	root, out := t.TempDir(), t.TempDir()
-	files := append([]string{"go.mod"}, protos...)
-	for _, m := range mocks {
+	files := append([]string{"go.mod"}, protoFiles...)
+	for _, m := range mockFiles {
 		files = append(files, m.source)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(fromTools, file))
 		require.NoError(t, err)
 		changed := strings.Replace(string(text), "BatchStatuses(ctx", "BatchStatusesAnew(ctx", 1)
-		require.NoError(t, write(filepath.Join(root, file), []byte(changed)))
+		require.NoError(t, writeIfChanged(filepath.Join(root, file), []byte(changed)))
 	}
 	require.NoError(t, generate(root, out))
-	made, err := os.ReadFile(filepath.Join(out, mocks[0].file))
+	made, err := os.ReadFile(filepath.Join(out, mockFiles[0].file))
 	require.NoError(t, err)
-	have, err := os.ReadFile(filepath.Join(fromTools, mocks[0].file))
+	have, err := os.ReadFile(filepath.Join(fromTools, mockFiles[0].file))
 	require.NoError(t, err)
 	require.NotEqual(t, string(made), string(have))
 	require.Contains(t, string(made), "BatchStatusesAnew")
 }
 
-func walk(t *testing.T, root string, see func(path, text string)) {
+func visitGoFiles(t *testing.T, root string, see func(path, text string)) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

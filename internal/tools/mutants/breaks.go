@@ -9,7 +9,7 @@ type breakage struct {
 	test     test   // this test must fail
 }
 
-var promises = []breakage{
+var promiseBreaks = []breakage{
 	// Promise 1: durable.
 	{
 		name: "durable: a call is stored as far as it went", file: "store/memory/add.go", test: test{"store/memory", "^(TestStore)$/^(add)$/^(all_or_none)$", true},
@@ -60,7 +60,7 @@ var promises = []breakage{
 	{
 		name: "order: a position is believed that was sealed while the claim ran", file: "internal/position/claim.go", test: test{"internal/position", "^(TestModel)$/^(ids_two_claims$)$", true},
 		old: "\tg := m.sealing\n\tswitch {\n\tcase g == nil:",
-		new: "\tm.close(now)\n\tg := m.sealing\n\tif g != nil {\n\t\tc.closedGeneration = g.id\n\t}\n\tswitch {\n\tcase g == nil:",
+		new: "\tm.closeGeneration(now)\n\tg := m.sealing\n\tif g != nil {\n\t\tc.closedGeneration = g.id\n\t}\n\tswitch {\n\tcase g == nil:",
 	},
 	{
 		name: "order: of batches of one moment some are not read", file: "store/postgres/queries.go", test: test{"internal/integration", "^(TestTiesBreakByID)$", true},
@@ -201,7 +201,7 @@ var promises = []breakage{
 	},
 	{
 		name: "cost: Prune reads all that it has removed", file: "internal/position/removed.go", test: test{"internal/integration", "^(TestCallsUnderAHeldSnapshot)$", true},
-		old: "\t}\n\treturn o.lastTime\n",
+		old: "\t}\n\treturn o.lastRemovedTime\n",
 		new: "\t}\n\treturn math.MinInt64\n",
 	},
 	// Promise 10: honest statuses.

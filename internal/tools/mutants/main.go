@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// whole is the library: these packages, with all packages of the module that they import.
-const whole = "./cmd/dltbatch ./otelbatch ./probe ./batch/autobatch ./store/memory ./dlt/memory ./dlt/sawtooth ./dlt/splinter ./dlt/canton ./dlt/evm"
+// wholeLibrary is the library: these packages, with all packages of the module that they import.
+const wholeLibrary = "./cmd/dltbatch ./otelbatch ./probe ./batch/autobatch ./store/memory ./dlt/memory ./dlt/sawtooth ./dlt/splinter ./dlt/canton ./dlt/evm"
 
 func main() {
 	year, week := time.Now().ISOWeek()
@@ -39,7 +39,7 @@ func main() {
 			err = tryPromises(dir, *only, *check)
 		default:
 			fmt.Printf("seed %d\n", *seed)
-			err = draw(dir, *packages, *seed, *n, time.Now().Add(*limit))
+			err = tryRandomChanges(dir, *packages, *seed, *n, time.Now().Add(*limit))
 		}
 	}
 	if err != nil {
@@ -48,17 +48,17 @@ func main() {
 	}
 }
 
-// draw tries n changes of each package, and prints those that no test notices.
-func draw(root, packages string, seed uint64, n int, end time.Time) error {
+// tryRandomChanges tries n changes of each package, and prints those that no test notices.
+func tryRandomChanges(root, packages string, seed uint64, n int, end time.Time) error {
 	accepted, err := readSurvivors(filepath.Join(root, "internal/tools/mutants/survivors.txt"))
 	if err != nil {
 		return err
 	}
 	patterns := strings.Fields(packages)
 	if len(patterns) == 0 {
-		patterns = strings.Fields(whole)
+		patterns = strings.Fields(wholeLibrary)
 	}
-	t, err := load(root, patterns)
+	t, err := loadTree(root, patterns)
 	if err != nil {
 		return err
 	}
@@ -67,14 +67,14 @@ func draw(root, packages string, seed uint64, n int, end time.Time) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	b := &bench{root, tmp, map[string]profile{}}
+	b := &changeTrier{root, tmp, map[string]coverage{}}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dirs := slices.Sorted(maps.Keys(t.pkgs))
 	rng.Shuffle(len(dirs), func(i, j int) { dirs[i], dirs[j] = dirs[j], dirs[i] })
 	var bad []error
 	for _, dir := range dirs {
 		p := t.pkgs[dir]
-		if packages != "" && !p.asked {
+		if packages != "" && !p.isNamed {
 			continue
 		}
 		all, err := t.changes(p)
@@ -82,40 +82,40 @@ func draw(root, packages string, seed uint64, n int, end time.Time) error {
 			return err
 		}
 		tried, dead := 0, 0
-		for _, c := range inTurns(rng, accepted.leaveOut(dir, all)) {
+		for _, c := range mixOperators(rng, accepted.leaveOut(dir, all)) {
 			if tried == n || time.Now().After(end) {
 				break
 			}
 			text := c.apply(p.src[filepath.Join(root, c.file)])
-			if t.builds(c.file, text) != nil {
+			if t.checkBuilds(c.file, text) != nil {
 				continue
 			}
 			start := time.Now()
-			v, by, err := b.kill(p, c, text)
+			v, by, err := b.tryChange(p, c, text)
 			if err != nil {
 				bad = append(bad, fmt.Errorf("%s: %w", dir, err))
 				break
 			}
 			tried++
-			if v == killed {
+			if v == verdictKilled {
 				dead++
-				fmt.Printf("killed by %s in %.0f s: %s %s %s: %s -> %s\n", by.dir, time.Since(start).Seconds(), dir, c.fn, c.op, words(c.old), words(c.new))
+				fmt.Printf("killed by %s in %.0f s: %s %s %s: %s -> %s\n", by.dir, time.Since(start).Seconds(), dir, c.function, c.operator, oneLine(c.oldText), oneLine(c.newText))
 				continue
 			}
 			fmt.Printf("\n%s\n%s\n\n", v, c.entry(dir))
 		}
 		fmt.Printf("%s: %d of %d killed\n", dir, dead, tried)
 	}
-	bad = append(bad, accepted.stale(func(dir string) bool { return packages == "" || t.pkgs[dir] != nil && t.pkgs[dir].asked })...)
+	bad = append(bad, accepted.staleEntries(func(dir string) bool { return packages == "" || t.pkgs[dir] != nil && t.pkgs[dir].isNamed })...)
 	return errors.Join(bad...)
 }
 
-// inTurns shuffles changes so that the operators alternate: otherwise most changes would be of
-// constants.
-func inTurns(rng *rand.Rand, all []change) []change {
+// mixOperators shuffles changes so that the operators alternate: otherwise most changes would be
+// of constants.
+func mixOperators(rng *rand.Rand, all []change) []change {
 	by := map[string][]change{}
 	for _, c := range all {
-		by[c.op] = append(by[c.op], c)
+		by[c.operator] = append(by[c.operator], c)
 	}
 	ops := slices.Sorted(maps.Keys(by))
 	rng.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
@@ -134,5 +134,5 @@ func inTurns(rng *rand.Rand, all []change) []change {
 }
 
 func (c change) apply(src []byte) string {
-	return string(src[:c.start]) + c.new + string(src[c.start+len(c.old):])
+	return string(src[:c.start]) + c.newText + string(src[c.start+len(c.oldText):])
 }

@@ -42,8 +42,8 @@ func g(string, struct{ n int }) {}
 `
 
 func TestChanges(t *testing.T) {
-	tr := &tree{set: token.NewFileSet()}
-	file, err := parser.ParseFile(tr.set, "/p.go", code, parser.SkipObjectResolution)
+	tr := &tree{fileSet: token.NewFileSet()}
+	file, err := parser.ParseFile(tr.fileSet, "/p.go", code, parser.SkipObjectResolution)
 	require.NoError(t, err)
 	tr.root = "/"
 	p := &pkg{dir: ".", path: "p", files: map[string]*ast.File{"/p.go": file}, src: map[string][]byte{"/p.go": []byte(code)}}
@@ -52,8 +52,8 @@ func TestChanges(t *testing.T) {
 	require.NoError(t, err)
 	made := map[string]bool{}
 	for _, c := range all {
-		require.Equal(t, c.old, code[c.start:c.start+len(c.old)])
-		made[c.fn+" "+c.op+": "+c.old+" -> "+c.new] = tr.builds("p.go", c.apply([]byte(code))) == nil
+		require.Equal(t, c.oldText, code[c.start:c.start+len(c.oldText)])
+		made[c.function+" "+c.operator+": "+c.oldText+" -> "+c.newText] = tr.checkBuilds("p.go", c.apply([]byte(code))) == nil
 	}
 	for _, want := range []string{
 		"f boundary: < -> <=",
@@ -87,10 +87,10 @@ func TestSurvivors(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("# Words.\n\np f boundary\n- a < b\n+ a <= b\nBoth are empty.\n\np f boundary #2\n- a < b\n+ a <= b\nGone.\n"), 0o600))
 	s, err := readSurvivors(path)
 	require.NoError(t, err)
-	first := change{fn: "f", op: "boundary", old: "a  <\n b", new: "a <= b", nth: 1}
-	other := change{fn: "g", op: "boundary", old: "a < b", new: "a <= b", nth: 1}
+	first := change{function: "f", operator: "boundary", oldText: "a  <\n b", newText: "a <= b", occurrence: 1}
+	other := change{function: "g", operator: "boundary", oldText: "a < b", newText: "a <= b", occurrence: 1}
 	require.Equal(t, []change{other}, s.leaveOut("p", []change{first, other}))
-	stale := s.stale(func(dir string) bool { return dir == "p" })
+	stale := s.staleEntries(func(dir string) bool { return dir == "p" })
 	require.Len(t, stale, 1)
 	require.ErrorContains(t, stale[0], "line 8")
 	require.NoError(t, os.WriteFile(path, []byte("p f boundary\n- a\n+ b\n"), 0o600))

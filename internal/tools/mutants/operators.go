@@ -14,16 +14,16 @@ import (
 
 // change is one small change of the code.
 type change struct {
-	file     string // relative to the root of the module
-	fn       string // the function, with its receiver's type
-	op       string // the operator that made the change
-	start    int    // offset of the old text in the file
-	old, new string
-	nth      int // number among the changes of this function with the same operator and texts, from 1
+	file             string // relative to the root of the module
+	function         string // the function, with its receiver's type
+	operator         string // the operator that made the change
+	start            int    // offset of the old text in the file
+	oldText, newText string
+	occurrence       int // number among the changes of this function with the same operator and texts, from 1
 }
 
-// other maps a token to its replacement.
-var other = map[token.Token]struct {
+// otherToken maps a token to its replacement.
+var otherToken = map[token.Token]struct {
 	op  string
 	tok token.Token
 }{
@@ -39,11 +39,11 @@ var other = map[token.Token]struct {
 	token.BREAK: {"statement", token.CONTINUE}, token.CONTINUE: {"statement", token.BREAK},
 }
 
-// named maps the name of a function or a method to its replacement.
-var named = map[string]string{"Before": "After", "After": "Before", "min": "max", "max": "min", "HasPrefix": "HasSuffix", "HasSuffix": "HasPrefix"}
+// otherName maps the name of a function or a method to its replacement.
+var otherName = map[string]string{"Before": "After", "After": "Before", "min": "max", "max": "min", "HasPrefix": "HasSuffix", "HasSuffix": "HasPrefix"}
 
-// sql maps words of SQL to their replacements.
-var sql = []struct {
+// sqlChanges maps words of SQL to their replacements.
+var sqlChanges = []struct {
 	op   string
 	find *regexp.Regexp
 	put  []string
@@ -67,20 +67,20 @@ var sql = []struct {
 
 var isSQL = regexp.MustCompile(`\b(SELECT|INSERT|UPDATE|DELETE|WHERE|AND|OR|ORDER BY|SET|CASE|RETURNING)\b`)
 
-// finder finds the changes of one file.
-type finder struct {
-	t    *tree
-	p    *pkg
-	file string
-	src  []byte
-	fn   string
-	all  []change
-	seen map[change]int
+// changeFinder finds the changes of one file.
+type changeFinder struct {
+	tree        *tree
+	pkg         *pkg
+	file        string
+	src         []byte
+	function    string
+	found       []change
+	occurrences map[change]int
 }
 
 // changes returns all changes of a package.
 func (t *tree) changes(p *pkg) ([]change, error) {
-	if err := t.check(p); err != nil {
+	if err := t.checkTypes(p); err != nil {
 		return nil, err
 	}
 	var all []change
@@ -88,64 +88,66 @@ func (t *tree) changes(p *pkg) ([]change, error) {
 		if bytes.HasPrefix(p.src[path], []byte("// Code generated")) {
 			continue
 		}
-		f := &finder{t: t, p: p, file: t.rel(path), src: p.src[path], seen: map[change]int{}}
+		f := &changeFinder{tree: t, pkg: p, file: t.rel(path), src: p.src[path], occurrences: map[change]int{}}
 		for _, d := range p.files[path].Decls {
-			f.fn = "-"
+			f.function = "-"
 			if fn, ok := d.(*ast.FuncDecl); ok {
-				f.fn = fn.Name.Name
+				f.function = fn.Name.Name
 				if fn.Recv != nil {
-					f.fn = strings.TrimLeft(f.node(fn.Recv.List[0].Type), "*") + "." + f.fn
+					f.function = strings.TrimLeft(f.textOf(fn.Recv.List[0].Type), "*") + "." + f.function
 				}
 			}
 			ast.Inspect(d, f.visit)
 		}
-		all = append(all, f.all...)
+		all = append(all, f.found...)
 	}
 	return all, nil
 }
 
-func (f *finder) text(from, to token.Pos) string {
-	return string(f.src[f.t.set.Position(from).Offset:f.t.set.Position(to).Offset])
+func (f *changeFinder) textBetween(from, to token.Pos) string {
+	return string(f.src[f.tree.fileSet.Position(from).Offset:f.tree.fileSet.Position(to).Offset])
 }
 
-func (f *finder) node(n ast.Node) string { return f.text(n.Pos(), n.End()) }
+func (f *changeFinder) textOf(n ast.Node) string { return f.textBetween(n.Pos(), n.End()) }
 
-func (f *finder) put(op string, from, to token.Pos, text string) {
-	c := change{file: f.file, fn: f.fn, op: op, old: f.text(from, to), new: text}
-	if words(c.old) == words(c.new) {
+func (f *changeFinder) add(op string, from, to token.Pos, text string) {
+	c := change{file: f.file, function: f.function, operator: op, oldText: f.textBetween(from, to), newText: text}
+	if oneLine(c.oldText) == oneLine(c.newText) {
 		return
 	}
-	f.seen[c]++
-	c.nth = f.seen[c]
-	c.start = f.t.set.Position(from).Offset
-	f.all = append(f.all, c)
+	f.occurrences[c]++
+	c.occurrence = f.occurrences[c]
+	c.start = f.tree.fileSet.Position(from).Offset
+	f.found = append(f.found, c)
 }
 
-// change replaces a node by a text.
-func (f *finder) change(op string, n ast.Node, text string) { f.put(op, n.Pos(), n.End(), text) }
+// addReplacement replaces a node by a text.
+func (f *changeFinder) addReplacement(op string, n ast.Node, text string) {
+	f.add(op, n.Pos(), n.End(), text)
+}
 
-// token replaces a token by its counterpart in other.
-func (f *finder) token(at token.Pos, t token.Token) {
-	if o, ok := other[t]; ok {
-		f.put(o.op, at, at+token.Pos(len(t.String())), o.tok.String())
+// addTokenChange replaces a token by its counterpart in other.
+func (f *changeFinder) addTokenChange(at token.Pos, t token.Token) {
+	if o, ok := otherToken[t]; ok {
+		f.add(o.op, at, at+token.Pos(len(t.String())), o.tok.String())
 	}
 }
 
-// swap exchanges pairs of expressions that have the same type.
-func (f *finder) swap(op string, list []ast.Expr) {
+// addSwaps exchanges pairs of expressions that have the same type.
+func (f *changeFinder) addSwaps(op string, list []ast.Expr) {
 	for i, a := range list {
 		for _, b := range list[i+1:] {
-			ta, tb := f.p.info.TypeOf(a), f.p.info.TypeOf(b)
-			if ta != nil && tb != nil && types.Identical(ta, tb) && f.node(a) != f.node(b) {
-				f.put(op, a.Pos(), b.End(), f.node(b)+f.text(a.End(), b.Pos())+f.node(a))
+			ta, tb := f.pkg.info.TypeOf(a), f.pkg.info.TypeOf(b)
+			if ta != nil && tb != nil && types.Identical(ta, tb) && f.textOf(a) != f.textOf(b) {
+				f.add(op, a.Pos(), b.End(), f.textOf(b)+f.textBetween(a.End(), b.Pos())+f.textOf(a))
 			}
 		}
 	}
 }
 
-// zero replaces a value by the zero value of its type.
-func (f *finder) zero(op string, e ast.Expr) {
-	tv := f.p.info.Types[e]
+// addZero replaces a value by the zero value of its type.
+func (f *changeFinder) addZero(op string, e ast.Expr) {
+	tv := f.pkg.info.Types[e]
 	if tv.Type == nil || !tv.IsValue() || tv.Value != nil || tv.IsNil() {
 		return
 	}
@@ -153,17 +155,17 @@ func (f *finder) zero(op string, e ast.Expr) {
 	case *types.Basic:
 		switch {
 		case t.Info()&types.IsString != 0:
-			f.change(op, e, `""`)
+			f.addReplacement(op, e, `""`)
 		case t.Info()&types.IsNumeric != 0:
-			f.change(op, e, "0")
+			f.addReplacement(op, e, "0")
 		case t.Info()&types.IsBoolean != 0:
-			f.change("negation", e, "!("+f.node(e)+")")
+			f.addReplacement("negation", e, "!("+f.textOf(e)+")")
 		}
 	case *types.Slice, *types.Map, *types.Pointer, *types.Signature, *types.Chan:
-		f.change(op, e, "nil")
+		f.addReplacement(op, e, "nil")
 	case *types.Struct:
-		f.change(op, e, types.TypeString(tv.Type, func(p *types.Package) string {
-			if p == f.p.types {
+		f.addReplacement(op, e, types.TypeString(tv.Type, func(p *types.Package) string {
+			if p == f.pkg.types {
 				return ""
 			}
 			return p.Name()
@@ -171,120 +173,120 @@ func (f *finder) zero(op string, e ast.Expr) {
 	}
 }
 
-// condition makes a condition always true, and always false.
-func (f *finder) condition(e ast.Expr) {
-	f.change("condition", e, "true || ("+f.node(e)+")")
-	f.change("condition", e, "false && ("+f.node(e)+")")
-	f.change("negation", e, "!("+f.node(e)+")")
+// addConditionChanges makes a condition always true, and always false.
+func (f *changeFinder) addConditionChanges(e ast.Expr) {
+	f.addReplacement("condition", e, "true || ("+f.textOf(e)+")")
+	f.addReplacement("condition", e, "false && ("+f.textOf(e)+")")
+	f.addReplacement("negation", e, "!("+f.textOf(e)+")")
 }
 
 // visit finds the changes at one node, and reports whether to visit the parts of the node.
-func (f *finder) visit(n ast.Node) bool {
+func (f *changeFinder) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.Field:
 		return false
 	case *ast.IfStmt:
-		f.condition(n.Cond)
+		f.addConditionChanges(n.Cond)
 	case *ast.RangeStmt:
-		f.zero("condition", n.X)
+		f.addZero("condition", n.X)
 	case *ast.ForStmt:
 		if n.Cond != nil {
-			f.change("condition", n.Cond, "false && ("+f.node(n.Cond)+")")
+			f.addReplacement("condition", n.Cond, "false && ("+f.textOf(n.Cond)+")")
 		}
 	case *ast.BinaryExpr:
-		f.binary(n)
+		f.visitBinary(n)
 	case *ast.UnaryExpr:
 		if n.Op == token.NOT || n.Op == token.SUB {
-			f.change("negation", n, f.node(n.X))
+			f.addReplacement("negation", n, f.textOf(n.X))
 		}
 	case *ast.AssignStmt:
-		f.token(n.TokPos, n.Tok)
+		f.addTokenChange(n.TokPos, n.Tok)
 		if len(n.Lhs) > 1 && len(n.Rhs) == 1 {
-			f.swap("results", n.Lhs)
+			f.addSwaps("results", n.Lhs)
 		}
 		if n.Tok != token.DEFINE {
-			f.change("statement", n, "")
+			f.addReplacement("statement", n, "")
 		}
 		if n.Tok == token.DEFINE || n.Tok == token.ASSIGN {
 			for _, e := range n.Rhs {
-				f.zero("assignment", e)
+				f.addZero("assignment", e)
 			}
 		}
 	case *ast.IncDecStmt:
-		f.token(n.TokPos, n.Tok)
-		f.change("statement", n, "")
+		f.addTokenChange(n.TokPos, n.Tok)
+		f.addReplacement("statement", n, "")
 	case *ast.BranchStmt:
-		f.token(n.Pos(), n.Tok)
-		f.change("statement", n, "")
+		f.addTokenChange(n.Pos(), n.Tok)
+		f.addReplacement("statement", n, "")
 	case *ast.ExprStmt, *ast.SendStmt, *ast.DeferStmt, *ast.GoStmt, *ast.CommClause:
-		f.change("statement", n, "")
+		f.addReplacement("statement", n, "")
 	case *ast.CaseClause:
 		if len(n.List) > 0 {
-			f.change("condition", n, "")
+			f.addReplacement("condition", n, "")
 		}
 		for i, e := range n.List {
 			switch {
 			case i > 0:
-				f.put("condition", n.List[i-1].End(), e.End(), "")
+				f.add("condition", n.List[i-1].End(), e.End(), "")
 			case len(n.List) > 1:
-				f.put("condition", e.Pos(), n.List[1].Pos(), "")
+				f.add("condition", e.Pos(), n.List[1].Pos(), "")
 			}
-			if t := f.p.info.TypeOf(e); t != nil && types.Identical(t.Underlying(), types.Typ[types.Bool]) {
-				f.condition(e)
+			if t := f.pkg.info.TypeOf(e); t != nil && types.Identical(t.Underlying(), types.Typ[types.Bool]) {
+				f.addConditionChanges(e)
 			}
 		}
 	case *ast.ReturnStmt:
-		f.results(n)
+		f.visitReturn(n)
 	case *ast.CompositeLit:
 		for _, e := range n.Elts {
 			if kv, ok := e.(*ast.KeyValueExpr); ok {
-				f.zero("field", kv.Value)
-				if to := f.t.set.Position(kv.End()).Offset; to < len(f.src) && f.src[to] == ',' {
-					f.put("field", kv.Pos(), kv.End()+1, "")
+				f.addZero("field", kv.Value)
+				if to := f.tree.fileSet.Position(kv.End()).Offset; to < len(f.src) && f.src[to] == ',' {
+					f.add("field", kv.Pos(), kv.End()+1, "")
 				} else {
-					f.change("field", kv, "")
+					f.addReplacement("field", kv, "")
 				}
 			}
 		}
 	case *ast.CallExpr:
-		return f.call(n)
+		return f.visitCall(n)
 	case *ast.BasicLit:
-		f.literal(n)
+		f.visitLiteral(n)
 	case *ast.Ident:
-		f.constant(n)
+		f.visitConstant(n)
 	}
 	return true
 }
 
-func (f *finder) binary(n *ast.BinaryExpr) {
-	if t := f.p.info.TypeOf(n); n.Op != token.ADD || t == nil || !types.Identical(t.Underlying(), types.Typ[types.String]) {
-		f.token(n.OpPos, n.Op)
+func (f *changeFinder) visitBinary(n *ast.BinaryExpr) {
+	if t := f.pkg.info.TypeOf(n); n.Op != token.ADD || t == nil || !types.Identical(t.Underlying(), types.Typ[types.String]) {
+		f.addTokenChange(n.OpPos, n.Op)
 	}
 	for _, e := range []ast.Expr{n.X, n.Y} {
 		switch n.Op {
 		case token.LAND:
-			f.change("condition", e, "(true || "+f.node(e)+")")
+			f.addReplacement("condition", e, "(true || "+f.textOf(e)+")")
 		case token.LOR:
-			f.change("condition", e, "(false && "+f.node(e)+")")
+			f.addReplacement("condition", e, "(false && "+f.textOf(e)+")")
 		}
 	}
 }
 
-func (f *finder) results(n *ast.ReturnStmt) {
-	f.change("return", n, "")
-	f.swap("results", n.Results)
+func (f *changeFinder) visitReturn(n *ast.ReturnStmt) {
+	f.addReplacement("return", n, "")
+	f.addSwaps("results", n.Results)
 	for _, e := range n.Results {
-		f.zero("results", e)
-		t := f.p.info.TypeOf(e)
+		f.addZero("results", e)
+		t := f.pkg.info.TypeOf(e)
 		switch {
 		case t == nil || types.Identical(t, types.Typ[types.UntypedNil]):
 		case types.Identical(t, types.Universe.Lookup("error").Type()):
-			f.change("error", e, "nil")
+			f.addReplacement("error", e, "nil")
 		}
 	}
 }
 
-func (f *finder) call(n *ast.CallExpr) bool {
+func (f *changeFinder) visitCall(n *ast.CallExpr) bool {
 	name, in := n.Fun, ""
 	if s, ok := n.Fun.(*ast.SelectorExpr); ok {
 		name = s.Sel
@@ -292,57 +294,57 @@ func (f *finder) call(n *ast.CallExpr) bool {
 			in = x.Name
 		}
 		if to := map[string]string{"Before": "Before", "After": "After"}[s.Sel.Name]; to != "" && len(n.Args) == 1 {
-			f.change("boundary", n, "!"+f.node(n.Args[0])+"."+to+"("+f.node(s.X)+")")
+			f.addReplacement("boundary", n, "!"+f.textOf(n.Args[0])+"."+to+"("+f.textOf(s.X)+")")
 		}
 	}
 	id, ok := name.(*ast.Ident)
-	if ok && named[id.Name] != "" {
-		f.change("negation", id, named[id.Name])
+	if ok && otherName[id.Name] != "" {
+		f.addReplacement("negation", id, otherName[id.Name])
 	}
 	if !ok || id.Name != "min" && id.Name != "max" {
-		f.swap("arguments", n.Args)
+		f.addSwaps("arguments", n.Args)
 	}
 	for _, e := range n.Args {
 		if !ok || id.Name != "make" { // a zero in the arguments of make changes the capacity at most
-			f.zero("arguments", e)
+			f.addZero("arguments", e)
 		}
 	}
 	return in != "fmt" && in != "errors" && in != "slog" // no code decides by the text of an error
 }
 
-func (f *finder) literal(n *ast.BasicLit) {
+func (f *changeFinder) visitLiteral(n *ast.BasicLit) {
 	switch n.Kind {
 	case token.INT:
-		f.change("constant", n, "("+n.Value+"+1)")
-		f.change("constant", n, "("+n.Value+"-1)")
+		f.addReplacement("constant", n, "("+n.Value+"+1)")
+		f.addReplacement("constant", n, "("+n.Value+"-1)")
 	case token.STRING:
 		if !isSQL.MatchString(n.Value) {
 			text, err := strconv.Unquote(n.Value)
 			if err == nil {
-				f.change("constant", n, strconv.Quote(text+"x"))
+				f.addReplacement("constant", n, strconv.Quote(text+"x"))
 			}
 			return
 		}
-		for _, s := range sql {
+		for _, s := range sqlChanges {
 			for _, at := range s.find.FindAllStringSubmatchIndex(n.Value, -1) {
 				for _, put := range s.put {
 					from := n.Pos() + token.Pos(at[0])
-					f.put(s.op, from, from+token.Pos(at[1]-at[0]), string(s.find.ExpandString(nil, put, n.Value, at)))
+					f.add(s.op, from, from+token.Pos(at[1]-at[0]), string(s.find.ExpandString(nil, put, n.Value, at)))
 				}
 			}
 		}
 	}
 }
 
-// constant replaces a constant by the next one of its type, such as another state.
-func (f *finder) constant(n *ast.Ident) {
-	c, ok := f.p.info.Uses[n].(*types.Const)
+// visitConstant replaces a constant by the next one of its type, such as another state.
+func (f *changeFinder) visitConstant(n *ast.Ident) {
+	c, ok := f.pkg.info.Uses[n].(*types.Const)
 	if !ok {
 		return
 	}
 	if c.Pkg() == nil {
 		if flip := map[string]string{"true": "false", "false": "true"}[c.Name()]; flip != "" {
-			f.change("constant", n, flip)
+			f.addReplacement("constant", n, flip)
 		}
 		return
 	}
@@ -350,7 +352,7 @@ func (f *finder) constant(n *ast.Ident) {
 	at := 0
 	for _, name := range c.Pkg().Scope().Names() {
 		o, ok := c.Pkg().Scope().Lookup(name).(*types.Const)
-		if !ok || !types.Identical(o.Type(), c.Type()) || c.Pkg() != f.p.types && !o.Exported() {
+		if !ok || !types.Identical(o.Type(), c.Type()) || c.Pkg() != f.pkg.types && !o.Exported() {
 			continue
 		}
 		if o == c {
@@ -359,6 +361,6 @@ func (f *finder) constant(n *ast.Ident) {
 		names = append(names, name)
 	}
 	if _, basic := c.Type().(*types.Basic); !basic && len(names) > 1 {
-		f.change("constant", n, names[(at+1)%len(names)])
+		f.addReplacement("constant", n, names[(at+1)%len(names)])
 	}
 }

@@ -13,10 +13,10 @@ import (
 // applies and builds.
 func tryPromises(root, only string, check bool) error {
 	var folders []string
-	for _, br := range promises {
+	for _, br := range promiseBreaks {
 		folders = append(folders, "./"+filepath.ToSlash(filepath.Dir(br.file)))
 	}
-	t, err := load(root, folders)
+	t, err := loadTree(root, folders)
 	if err != nil {
 		return err
 	}
@@ -25,9 +25,9 @@ func tryPromises(root, only string, check bool) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	b := &bench{root, tmp, nil}
+	b := &changeTrier{root, tmp, nil}
 	var bad []error
-	for _, br := range promises {
+	for _, br := range promiseBreaks {
 		if !strings.Contains(br.name, only) {
 			continue
 		}
@@ -37,11 +37,11 @@ func tryPromises(root, only string, check bool) error {
 			fmt.Printf("seen by %s %s: %s\n", br.test.dir, br.test.run, br.name)
 		}
 	}
-	fmt.Printf("%d breaks of promises, %d of them in vain\n", len(promises), len(bad))
+	fmt.Printf("%d breaks of promises, %d of them in vain\n", len(promiseBreaks), len(bad))
 	return errors.Join(bad...)
 }
 
-func (b *bench) tryPromise(t *tree, br breakage, check bool) error {
+func (b *changeTrier) tryPromise(t *tree, br breakage, check bool) error {
 	src, err := os.ReadFile(filepath.Join(b.root, br.file))
 	if err != nil {
 		return err
@@ -50,13 +50,13 @@ func (b *bench) tryPromise(t *tree, br breakage, check bool) error {
 		return fmt.Errorf("its text occurs %d times in %s", c, br.file)
 	}
 	text := strings.Replace(string(src), br.old, br.new, 1)
-	if err := t.builds(br.file, text); err != nil || check {
+	if err := t.checkBuilds(br.file, text); err != nil || check {
 		return err
 	}
-	if out, err := b.run(br.test, "-v"); err != nil || !strings.Contains(out, "--- PASS") {
+	if out, err := b.runTest(br.test, "-v"); err != nil || !strings.Contains(out, "--- PASS") {
 		return fmt.Errorf("its test does not pass on the tree as it is, or is not there: %w\n%s", err, out)
 	}
-	failed, err := b.fails(br.test, br.file, text, 5*time.Minute)
+	failed, err := b.testFails(br.test, br.file, text, 5*time.Minute)
 	if err == nil && !failed {
 		err = fmt.Errorf("%s %s does not notice it", br.test.dir, br.test.run)
 	}

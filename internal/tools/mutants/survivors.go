@@ -11,21 +11,21 @@ import (
 type survivors map[string]*survivor
 
 type survivor struct {
-	line  int  // in survivors.txt
-	found bool // true if the code has this place
+	line     int  // in survivors.txt
+	isInCode bool // true if the code has this place
 }
 
 // entry returns the text of a change in survivors.txt, without its reason.
 func (c change) entry(dir string) string {
 	nth := ""
-	if c.nth > 1 {
-		nth = fmt.Sprintf(" #%d", c.nth)
+	if c.occurrence > 1 {
+		nth = fmt.Sprintf(" #%d", c.occurrence)
 	}
-	return fmt.Sprintf("%s %s %s%s\n- %s\n+ %s", dir, c.fn, c.op, nth, words(c.old), words(c.new))
+	return fmt.Sprintf("%s %s %s%s\n- %s\n+ %s", dir, c.function, c.operator, nth, oneLine(c.oldText), oneLine(c.newText))
 }
 
-// words returns a text on one line.
-func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine returns a text on one line, with single spaces.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // readSurvivors reads the entries, which are separated by empty lines. The reason follows an
 // entry.
@@ -43,14 +43,14 @@ func readSurvivors(path string) (survivors, error) {
 		case len(lines) < 4 || !strings.HasPrefix(lines[1], "-") || !strings.HasPrefix(lines[2], "+"):
 			return nil, fmt.Errorf("%s, line %d: want package, function and operator, the old text behind -, the new one behind +, and a reason", path, line)
 		default:
-			all[trimmed(lines[:3])] = &survivor{line: line}
+			all[joinTrimmed(lines[:3])] = &survivor{line: line}
 		}
 		line += 2 + strings.Count(block, "\n")
 	}
 	return all, nil
 }
 
-func trimmed(lines []string) string {
+func joinTrimmed(lines []string) string {
 	var out []string
 	for _, l := range lines {
 		out = append(out, strings.TrimRight(l, " "))
@@ -61,9 +61,9 @@ func trimmed(lines []string) string {
 // leaveOut returns the changes of a package that are not accepted survivors.
 func (s survivors) leaveOut(dir string, all []change) (rest []change) {
 	for _, c := range all {
-		e, ok := s[trimmed(strings.Split(c.entry(dir), "\n"))]
+		e, ok := s[joinTrimmed(strings.Split(c.entry(dir), "\n"))]
 		if ok {
-			e.found = true
+			e.isInCode = true
 		} else {
 			rest = append(rest, c)
 		}
@@ -71,10 +71,11 @@ func (s survivors) leaveOut(dir string, all []change) (rest []change) {
 	return rest
 }
 
-// stale returns an error for each entry of the folders whose place is not in the code any more.
-func (s survivors) stale(of func(dir string) bool) (bad []error) {
+// staleEntries returns an error for each entry of the folders whose place is not in the code any
+// more.
+func (s survivors) staleEntries(of func(dir string) bool) (bad []error) {
 	for key, e := range s {
-		if dir, _, _ := strings.Cut(key, " "); of(dir) && !e.found {
+		if dir, _, _ := strings.Cut(key, " "); of(dir) && !e.isInCode {
 			bad = append(bad, fmt.Errorf("survivors.txt, line %d: the code has no such place: remove the entry", e.line))
 		}
 	}

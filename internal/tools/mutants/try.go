@@ -21,10 +21,11 @@ type test struct {
 	long bool   // includes the tests that make quick leaves out
 }
 
-const servers = "internal/integration"
+const integrationFolder = "internal/integration"
 
-// also lists tests of other packages that must notice a change of a package, cheapest first.
-var also = map[string][]test{
+// testsElsewhere lists tests of other packages that must notice a change of a package, cheapest
+// first.
+var testsElsewhere = map[string][]test{
 	".":                             {{dir: "internal/sim", run: "TestRunner|TestOperators"}},
 	"batch":                         {{dir: "store"}, {dir: "queuer"}, {dir: "batch/autobatch"}, {dir: "internal/sim", run: "Decisions"}},
 	"batch/autobatch":               {{dir: "internal/ordercrash"}},
@@ -43,9 +44,9 @@ var also = map[string][]test{
 	"internal/lanes":                {{dir: "internal/claim"}},
 	"internal/loop":                 {{dir: "."}},
 	"internal/pgsettings":           {{dir: "store/postgres"}},
-	"internal/position":             {{dir: servers, run: "Slow|Hidden|Held|Requeue|TestStore/native$", long: true}},
+	"internal/position":             {{dir: integrationFolder, run: "Slow|Hidden|Held|Requeue|TestStore/native$", long: true}},
 	"internal/relied":               {{dir: "."}},
-	"internal/sqlstore":             {{dir: "store/sqlite"}, {dir: servers, run: "TestStore/native$|TestOrders/native$", long: true}},
+	"internal/sqlstore":             {{dir: "store/sqlite"}, {dir: integrationFolder, run: "TestStore/native$|TestOrders/native$", long: true}},
 	"internal/submit":               {{dir: "internal/sim", run: "TestRunner"}, {dir: "."}},
 	"internal/traces":               {{dir: "."}, {dir: "batch/autobatch"}},
 	"internal/wall":                 {{dir: "internal/submit"}},
@@ -53,64 +54,65 @@ var also = map[string][]test{
 	"queuer":                        {{dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "internal/claim"}, {dir: "."}},
 	"store":                         {{dir: "store/memory"}, {dir: "monitor"}, {dir: "internal/sim", run: "Decisions"}},
 	"store/memory":                  {{dir: "internal/sim", run: "Decisions"}, {dir: "."}},
-	"store/postgres":                {{dir: servers, run: "TestStore/native$|TestOrders/native$", long: true}, {dir: servers, long: true}},
-	"store/postgres/internal/conns": {{dir: "store/postgres"}, {dir: servers, run: "TestStore/native$", long: true}},
-	"store/postgres/native":         {{dir: servers, run: "native", long: true}},
+	"store/postgres":                {{dir: integrationFolder, run: "TestStore/native$|TestOrders/native$", long: true}, {dir: integrationFolder, long: true}},
+	"store/postgres/internal/conns": {{dir: "store/postgres"}, {dir: integrationFolder, run: "TestStore/native$", long: true}},
+	"store/postgres/native":         {{dir: integrationFolder, run: "native", long: true}},
 	"store/sqlite":                  {{dir: "internal/flaky"}},
 	"store/sqlite/sqliteopen":       {{dir: "store/sqlite"}},
 	"submitter":                     {{dir: "internal/submit"}, {dir: "internal/sim", run: "Decisions|TestRunner"}, {dir: "."}},
 }
 
-// of returns the tests for a package: first its own short ones, then those of other packages, and
-// then all of its own.
-func of(dir string) []test {
-	return slices.Concat([]test{{dir: dir}}, also[dir], []test{{dir: dir, long: true}})
+// testsFor returns the tests for a package: first its own short ones, then those of other
+// packages, and then all of its own.
+func testsFor(dir string) []test {
+	return slices.Concat([]test{{dir: dir}}, testsElsewhere[dir], []test{{dir: dir, long: true}})
 }
 
-// verdict is what the tests say about a change of the code.
-type verdict string
+// testVerdict is what the tests say about a change of the code.
+type testVerdict string
 
 const (
-	killed   verdict = "killed"
-	survived verdict = "survived"
-	unseen   verdict = "survived: no test comes by"
+	verdictKilled     testVerdict = "killed"
+	verdictSurvived   testVerdict = "survived"
+	verdictNotCovered testVerdict = "survived: no test comes by"
 )
 
-// bench runs tests on changed code with overlays, so that it never writes to the tree itself.
-type bench struct {
-	root, tmp string
-	lines     map[string]profile // by test and package
+// changeTrier runs tests on changed code with overlays, so that it never writes to the tree
+// itself.
+type changeTrier struct {
+	root, tempFolder string
+	profiles         map[string]coverage // by test and package
 }
 
-// profile says which lines of a package a test executes, and how long the test takes.
-type profile struct {
-	seen map[string][][2]int // ranges of lines, by file
-	took time.Duration
+// coverage says which lines of a package a test executes, and how long the test takes.
+type coverage struct {
+	coveredLines map[string][][2]int // ranges of lines, by file
+	duration     time.Duration
 }
 
-// kill runs the tests that execute the line of a change, until one fails.
-func (b *bench) kill(p *pkg, c change, text string) (verdict, test, error) {
+// tryChange runs the tests that execute the line of a change, until one fails.
+func (b *changeTrier) tryChange(p *pkg, c change, text string) (testVerdict, test, error) {
 	line := 1 + strings.Count(string(p.src[filepath.Join(b.root, c.file)][:c.start]), "\n")
-	v := unseen
-	for _, t := range of(p.dir) {
-		seen, err := b.profile(p, t)
+	v := verdictNotCovered
+	for _, t := range testsFor(p.dir) {
+		seen, err := b.profileOf(p, t)
 		if err != nil {
 			return "", t, err
 		}
 		// Coverage has no line for a package's variable, or for the later lines of a statement.
-		if !seen.covers(c.file, line) && c.fn != "-" {
+		if !seen.covers(c.file, line) && c.function != "-" {
 			continue
 		}
-		v = survived
-		if failed, err := b.fails(t, c.file, text, 3*seen.took+20*time.Second); failed || err != nil {
-			return killed, t, err
+		v = verdictSurvived
+		if failed, err := b.testFails(t, c.file, text, 3*seen.duration+20*time.Second); failed || err != nil {
+			return verdictKilled, t, err
 		}
 	}
 	return v, test{}, nil
 }
 
-func (p profile) covers(file string, line int) bool {
-	for _, r := range p.seen[file] {
+func (p coverage) covers(file string, line int) bool {
+	for _, r := range p.coveredLines[file] {
 		if r[0] <= line && line <= r[1] {
 			return true
 		}
@@ -118,41 +120,41 @@ func (p profile) covers(file string, line int) bool {
 	return false
 }
 
-// profile runs a test on the unchanged tree.
-func (b *bench) profile(p *pkg, t test) (profile, error) {
+// profileOf runs a test on the unchanged tree.
+func (b *changeTrier) profileOf(p *pkg, t test) (coverage, error) {
 	key := fmt.Sprint(t, p.dir)
-	if known, ok := b.lines[key]; ok {
+	if known, ok := b.profiles[key]; ok {
 		return known, nil
 	}
-	out := filepath.Join(b.tmp, "cover")
+	out := filepath.Join(b.tempFolder, "cover")
 	if err := os.WriteFile(out, nil, 0o644); err != nil {
-		return profile{}, err
+		return coverage{}, err
 	}
 	start := time.Now()
-	text, err := b.run(t, "-coverpkg="+p.path, "-coverprofile="+out)
+	text, err := b.runTest(t, "-coverpkg="+p.path, "-coverprofile="+out)
 	if err != nil && !strings.Contains(text, "no test files") {
-		return profile{}, fmt.Errorf("%s does not pass on the tree as it is: %w\n%s", t.dir, err, text)
+		return coverage{}, fmt.Errorf("%s does not pass on the tree as it is: %w\n%s", t.dir, err, text)
 	}
-	found := profile{map[string][][2]int{}, time.Since(start)}
+	found := coverage{map[string][][2]int{}, time.Since(start)}
 	data, err := os.ReadFile(out)
 	if err != nil {
-		return profile{}, err
+		return coverage{}, err
 	}
 	for l := range strings.Lines(string(data)) {
 		var from, fromCol, to, toCol, n, count int
 		name, rest, _ := strings.Cut(l, ":")
 		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &from, &fromCol, &to, &toCol, &n, &count); err == nil && count > 0 {
 			file := path.Join(p.dir, path.Base(name))
-			found.seen[file] = append(found.seen[file], [2]int{from, to})
+			found.coveredLines[file] = append(found.coveredLines[file], [2]int{from, to})
 		}
 	}
-	b.lines[key] = found
+	b.profiles[key] = found
 	return found, nil
 }
 
-// fails reports whether a test fails after one file was replaced by text.
-func (b *bench) fails(t test, file, text string, limit time.Duration) (bool, error) {
-	changed, overlay := filepath.Join(b.tmp, "changed.go"), filepath.Join(b.tmp, "overlay.json")
+// testFails reports whether a test fails after one file was replaced by text.
+func (b *changeTrier) testFails(t test, file, text string, limit time.Duration) (bool, error) {
+	changed, overlay := filepath.Join(b.tempFolder, "changed.go"), filepath.Join(b.tempFolder, "overlay.json")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(b.root, file): changed}})
 	if err != nil {
 		return false, err
@@ -160,14 +162,14 @@ func (b *bench) fails(t test, file, text string, limit time.Duration) (bool, err
 	if err := errors.Join(os.WriteFile(changed, []byte(text), 0o644), os.WriteFile(overlay, replace, 0o644)); err != nil {
 		return false, err
 	}
-	out, err := b.run(t, "-failfast", "-overlay="+overlay, "-timeout="+limit.String())
+	out, err := b.runTest(t, "-failfast", "-overlay="+overlay, "-timeout="+limit.String())
 	if err != nil && !strings.Contains(out, "FAIL") || strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]") {
 		return false, fmt.Errorf("%s did not run: %w\n%s", t.dir, err, out)
 	}
 	return err != nil, nil
 }
 
-func (b *bench) run(t test, args ...string) (string, error) {
+func (b *changeTrier) runTest(t test, args ...string) (string, error) {
 	home := filepath.Join(b.root, t.dir)
 	for home != b.root {
 		if _, err := os.Stat(filepath.Join(home, "go.mod")); err == nil {

@@ -42,7 +42,7 @@ type workflow struct {
 	}
 }
 
-func read(t *testing.T, name string, into any) {
+func readYAML(t *testing.T, name string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestWorkflows(t *testing.T) {
 	seen := map[string]bool{}
 	for _, file := range files {
 		var w workflow
-		read(t, file, &w)
+		readYAML(t, file, &w)
 		assert.NotEmpty(t, w.Name, file)
 		assert.NotNil(t, w.On, file)
 		assert.NotEmpty(t, w.Permissions, "%s: a token that may do everything", file)
@@ -91,7 +91,7 @@ func TestWorkflows(t *testing.T) {
 		assert.True(t, seen[want], "no workflow runs make %s", want)
 	}
 	var nightly workflow
-	read(t, filepath.Join(root, ".github/workflows/nightly.yml"), &nightly)
+	readYAML(t, filepath.Join(root, ".github/workflows/nightly.yml"), &nightly)
 	soak := nightly.Jobs["soak"].Steps
 	assert.Regexp(t, `^make soak PART=\d+`, soak[len(soak)-1].Run, "the whole takes longer than a workflow may")
 	assert.Equal(t, []string{"14", "15", "16", "17", "18"}, nightly.Jobs["postgres"].Strategy.Matrix["version"])
@@ -106,7 +106,7 @@ func TestDependabot(t *testing.T) {
 			Directories []string
 		}
 	}
-	read(t, filepath.Join(root, ".github/dependabot.yml"), &d)
+	readYAML(t, filepath.Join(root, ".github/dependabot.yml"), &d)
 	assert.Equal(t, 2, d.Version)
 	var watched []string
 	for _, u := range d.Updates {
@@ -115,7 +115,7 @@ func TestDependabot(t *testing.T) {
 		}
 	}
 	var modules []string
-	for _, file := range strings.Fields(output(t, "git", "ls-files", "go.mod", "*/go.mod")) {
+	for _, file := range strings.Fields(commandOutput(t, "git", "ls-files", "go.mod", "*/go.mod")) {
 		modules = append(modules, strings.TrimSuffix("/"+strings.TrimSuffix(filepath.Dir(file), "."), "."))
 	}
 	assert.ElementsMatch(t, modules, watched)
@@ -132,7 +132,7 @@ func TestIssueForms(t *testing.T) {
 				Validations struct{ Required bool }
 			}
 		}
-		read(t, filepath.Join(root, ".github/ISSUE_TEMPLATE", file), &form)
+		readYAML(t, filepath.Join(root, ".github/ISSUE_TEMPLATE", file), &form)
 		assert.NotEmpty(t, form.Name)
 		assert.NotEmpty(t, form.Description)
 		asks := false
@@ -149,9 +149,9 @@ func TestIssueForms(t *testing.T) {
 // copy of its text.
 func TestLicences(t *testing.T) {
 	var list bytes.Buffer
-	for _, name := range linked(t) {
+	for _, name := range linkedModules(t) {
 		path, dir, _ := strings.Cut(name, "\t")
-		fmt.Fprintf(&list, "%s %s\n", path, licence(t, dir))
+		fmt.Fprintf(&list, "%s %s\n", path, licenceName(t, dir))
 	}
 	file := filepath.Join(root, "testdata/licences.txt")
 	if *writeLicences {
@@ -166,11 +166,11 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// linked returns the modules, with their folders, that the library and the command link, with cgo
-// and without.
-func linked(t *testing.T) []string {
+// linkedModules returns the modules, with their folders, that the library and the command link,
+// with cgo and without.
+func linkedModules(t *testing.T) []string {
 	const list = "go list -deps -json=Module ./..."
-	both := output(t, "env", "CGO_ENABLED=1", "sh", "-c", list) + output(t, "env", "CGO_ENABLED=0", "sh", "-c", list)
+	both := commandOutput(t, "env", "CGO_ENABLED=1", "sh", "-c", list) + commandOutput(t, "env", "CGO_ENABLED=0", "sh", "-c", list)
 	d := json.NewDecoder(strings.NewReader(both))
 	seen := map[string]bool{}
 	for {
@@ -197,9 +197,9 @@ func linked(t *testing.T) []string {
 	return all
 }
 
-// licence returns the name of a module's licence, which it recognizes by words that only this
+// licenceName returns the name of a module's licence, which it recognizes by words that only this
 // licence has.
-func licence(t *testing.T, dir string) string {
+func licenceName(t *testing.T, dir string) string {
 	files, err := filepath.Glob(filepath.Join(dir, "[Ll][Ii][Cc][Ee][Nn][CcSs][Ee]*"))
 	require.NoError(t, err)
 	for _, file := range files {
@@ -224,7 +224,7 @@ func licence(t *testing.T, dir string) string {
 	return "unknown"
 }
 
-func output(t *testing.T, name string, args ...string) string {
+func commandOutput(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = root

@@ -32,11 +32,11 @@ func settings() []string {
 }
 
 func main() {
-	if len(os.Args) != 2 || plans[os.Args[1]] == nil {
+	if len(os.Args) != 2 || commandPlans[os.Args[1]] == nil {
 		fatal(errors.New("want one argument: quick or test"))
 	}
 	begin := time.Now()
-	plan := plans[os.Args[1]]
+	plan := commandPlans[os.Args[1]]
 	total := &results{}
 	for _, stage := range plan() {
 		var all sync.WaitGroup
@@ -66,7 +66,7 @@ func fatal(err error) {
 }
 
 // run runs the command, prints its output, and adds its tests to the results.
-func (r run) run(total *results) {
+func (r goCommand) run(total *results) {
 	args := r.args
 	if r.args[0] == "test" {
 		// Without debug information a test is linked in half of the time, and go vet runs before.

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-type event struct {
+type testEvent struct {
 	Action  string
 	Package string
 	Test    string
@@ -19,18 +19,18 @@ type event struct {
 	Elapsed float64
 }
 
-// counts are numbers of top-level tests and subtests.
-type counts struct{ passed, failed int }
+// testCounts are numbers of top-level tests and subtests.
+type testCounts struct{ passed, failed int }
 
 // report prints the important events, counts them, and notes in total how each test ended. It
 // returns an error for a line that is not an event, because the events after it are lost.
-func report(r io.Reader, total *results) (n counts, err error) {
+func report(r io.Reader, total *results) (n testCounts, err error) {
 	outputs := map[test][]string{} // kept until the test has passed
-	var took []event               // whole tests
+	var took []testEvent           // whole tests
 	defer func() { printSlowest(took) }()
 	dec := json.NewDecoder(r)
 	for {
-		var e event
+		var e testEvent
 		if err := dec.Decode(&e); errors.Is(err, io.EOF) {
 			return n, nil
 		} else if err != nil {
@@ -81,9 +81,9 @@ func printUnended(pkg string, outputs map[test][]string) {
 	}
 }
 
-// printSlowest prints the slowest tests: they take most of make test's time.
-func printSlowest(took []event) {
-	slices.SortFunc(took, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+// printSlowest prints the slowest tests, which take most of the time of make test.
+func printSlowest(took []testEvent) {
+	slices.SortFunc(took, func(a, b testEvent) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
 	for _, e := range took[:min(len(took), 12)] {
 		if e.Elapsed >= 10 {
 			fmt.Printf("      %6.1f s  %s %s\n", e.Elapsed, path.Base(e.Package), e.Test)

@@ -53,7 +53,7 @@ func TestEventsAreRead(t *testing.T) {
 	total := &results{}
 	n, err := report(strings.NewReader(`{"Action":"pass","Package":"p","Test":"TestIt"}`+"\npanic\n"), total)
 	require.ErrorContains(t, err, "events")
-	require.Equal(t, counts{passed: 1}, n)
+	require.Equal(t, testCounts{passed: 1}, n)
 }
 
 // make test fails if no run reports a test.
@@ -81,7 +81,7 @@ func TestNoTestIsForgotten(t *testing.T) {
 // The plan of make test contains every module with tests, except those that run elsewhere.
 func TestAllModulesAreRun(t *testing.T) {
 	run := map[string]bool{}
-	for _, stage := range plans["test"]() {
+	for _, stage := range commandPlans["test"]() {
 		for _, line := range stage {
 			for _, r := range line {
 				if r.args[0] == "test" {
@@ -94,7 +94,7 @@ func TestAllModulesAreRun(t *testing.T) {
 		if d != nil && d.Name() == "go.mod" {
 			module, err := filepath.Rel("../"+root, filepath.Dir(path))
 			require.NoError(t, err)
-			require.NotEqual(t, run[module], elsewhere[module] != "", module)
+			require.NotEqual(t, run[module], modulesLeftOut[module] != "", module)
 		}
 		return err
 	}))

@@ -30,7 +30,7 @@ func (r *results) unseen(folder string) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (elsewhere[inside] != "" || strings.HasPrefix(d.Name(), ".git") || d.Name() == "node_modules") {
+		if d.IsDir() && (modulesLeftOut[inside] != "" || strings.HasPrefix(d.Name(), ".git") || d.Name() == "node_modules") {
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(file, "_test.go") {

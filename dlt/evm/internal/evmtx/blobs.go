@@ -10,7 +10,8 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// ErrBlobs says that what comes with a transaction of type 3 is not what its hashes name.
+// ErrBlobs says that the blobs sent with a transaction of type 3 are not those that its hashes
+// name.
 var ErrBlobs = errors.New("not the blobs of the transaction")
 
 // Sizes of blobs in bytes, and their numbers (EIP-4844 and EIP-7594).
@@ -34,7 +35,7 @@ type Sidecar struct {
 	Blobs, Commitments, Proofs [][]byte
 }
 
-// decode keeps parts of the bytes that it reads.
+// decode reads a sidecar. Its parts share the memory of the reader's bytes.
 func (s *Sidecar) decode(r *rlpReader) {
 	if list, _, _, err := splitFirstItem(r.rest); err == nil && !list {
 		if s.Version = r.uint("blobs.version"); r.err == nil && s.Version != 1 {
@@ -62,8 +63,8 @@ func (r *rlpReader) stringList(field string, size, most int) (out [][]byte) {
 	return out
 }
 
-// checkHashes refuses a sidecar that is not of these hashes. Whether the proofs are true, only a
-// node tests.
+// checkHashes refuses a sidecar that does not belong to these hashes. Only a node tests whether
+// the proofs are true.
 func (s *Sidecar) checkHashes(hashes []Hash) error {
 	proofs := len(s.Blobs)
 	if s.Version == 1 {

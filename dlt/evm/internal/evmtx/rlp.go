@@ -13,7 +13,7 @@ import (
 // RLP has two kinds of items: strings of bytes, and lists of items. The length of an item comes
 // before it. A length has one canonical form, the shortest one.
 
-// errRLP are the mistakes that the reader of RLP finds.
+// The mistakes that the reader of RLP finds.
 var (
 	errEndsEarly    = errors.New("the bytes end before the item does")
 	errNotCanonical = errors.New("not the shortest form of a length or number")

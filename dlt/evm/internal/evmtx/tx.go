@@ -180,7 +180,8 @@ func (tx *Tx) decodeFields(r *rlpReader) {
 	}
 }
 
-// setV reads the parity, and in a legacy transaction the chain, from v (EIP-155).
+// setV sets the parity from v, and in a legacy transaction also the chain (EIP-155). It reports
+// whether v is valid.
 func (tx *Tx) setV(v uint64) bool {
 	switch {
 	case tx.Type != Legacy:
@@ -303,7 +304,7 @@ func (tx *Tx) Hash() Hash { return Keccak(tx.Encode()) }
 // SigningHash returns the hash that the sender signs.
 func (tx *Tx) SigningHash() Hash { return Keccak(tx.SigningBytes()) }
 
-// SigningBytes returns the bytes of that hash.
+// SigningBytes returns the bytes whose hash the sender signs.
 func (tx *Tx) SigningBytes() []byte {
 	items := tx.appendUnsigned(nil)
 	if tx.Type == Legacy && tx.ChainID != 0 {
@@ -324,8 +325,8 @@ func (tx *Tx) Sign(key *secp256k1.PrivateKey) {
 // otherwise a stranger could make of the transaction a second valid one with another hash.
 func (tx *Tx) Sender() (Address, error) { return signedBy(tx.SigningHash(), tx.YParity, tx.R, tx.S) }
 
-// Authority recovers the account that signed the authorization (EIP-7702). A chain takes no other
-// signature either.
+// Authority recovers the account that signed the authorization (EIP-7702). Chains take no other
+// signature.
 func (a *Authorization) Authority() (Address, error) {
 	if a.YParity > 1 {
 		return Address{}, &batch.InputError{Field: "y_parity", Value: strconv.Itoa(int(a.YParity)), Want: "0 or 1", Err: ErrSignature}
@@ -365,7 +366,7 @@ func signedBy(hash Hash, parity byte, sigR, sigS *big.Int) (Address, error) {
 	return KeyAddress(key), nil
 }
 
-// parseScalar reports whether v is from 1 to the order of the curve.
+// parseScalar reads a number, and reports whether it is from 1 to the order of the curve.
 func parseScalar(v *big.Int) (secp256k1.ModNScalar, bool) {
 	var s secp256k1.ModNScalar
 	if v == nil || v.Sign() <= 0 || v.BitLen() > 256 {

@@ -99,7 +99,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// one returns a transaction of each type with every field in use.
+// signedSamples returns a transaction of each type, by name, with every field in use.
 func signedSamples(t testing.TB) map[string]*evmtx.Tx {
 	to := evmtx.Address{19: 0xad}
 	access := []evmtx.AccessTuple{{Address: to, Keys: []evmtx.Hash{{1}, {2}}}, {Address: evmtx.Address{3}}}
