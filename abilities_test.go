@@ -23,28 +23,28 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// core is a store without abilities.
-type core struct {
+// bareStore is a store without abilities.
+type bareStore struct {
 	store.Unimplemented
 	store.Delivery
 }
 
-// controlled is a store with one ability, store.CanControl.
-type controlled struct {
-	core
-	controls
+// controlStore is a store with one ability, store.CanControl.
+type controlStore struct {
+	bareStore
+	controlMethods
 }
 
-type controls interface {
+type controlMethods interface {
 	Steer(ctx context.Context, s store.Steering) (now batch.Control, changed bool, err error)
 	Control(ctx context.Context, scope batch.Scope) (batch.Control, error)
 	ControlsOf(ctx context.Context, q store.ControlsQuery) ([]batch.Control, error)
 }
 
-func (controlled) Abilities() store.Abilities { return store.CanControl }
+func (controlStore) Abilities() store.Abilities { return store.CanControl }
 
-// traitsOf is a ledger with other traits.
-func traitsOf(change func(*dlt.Traits)) dlt.Ledger {
+// ledgerWithTraits is a ledger with other traits.
+func ledgerWithTraits(change func(*dlt.Traits)) dlt.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	change(&traits)
 	return ledgermem.New(&ledgermem.Options{Traits: &traits})
@@ -55,7 +55,7 @@ func traitsOf(change func(*dlt.Traits)) dlt.Ledger {
 // ability.
 func TestNewRefusesAStoreThatCannot(t *testing.T) {
 	plain := ledgermem.New(nil)
-	prepares := prepared{traitsOf(func(tr *dlt.Traits) { tr.Prepares, tr.Resolves = true, false })}
+	prepares := emptyPrepareLedger{ledgerWithTraits(func(tr *dlt.Traits) { tr.Prepares, tr.Resolves = true, false })}
 	router, err := dlt.NewRouter(dlt.Route{Ledger: plain})
 	require.NoError(t, err)
 	m := memory.New()
@@ -65,12 +65,12 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 		o      dltbatch.Options
 		want   []string
 	}{
-		"a strategy":             {core{Delivery: m}, plain, dltbatch.Options{Strategy: queuer.Pipelined(2)}, []string{"store.CanList", "Options.Strategy"}},
-		"a policy to halt":       {core{Delivery: m}, plain, dltbatch.Options{Policy: batch.PolicyHalt}, []string{"store.CanControl", "Options.Policy"}},
-		"a policy to quarantine": {controlled{core{Delivery: m}, m}, plain, dltbatch.Options{Policy: batch.PolicyQuarantine}, []string{"store.CanOperate", "Options.Policy"}},
-		"retention":              {core{Delivery: m}, plain, dltbatch.Options{Retention: time.Hour}, []string{"store.CanPrune", "Options.Retention (1h0m0s)"}},
-		"a ledger that prepares": {core{Delivery: m}, prepares, dltbatch.Options{}, []string{"store.CanKeepPrepared", "dlt.Traits.Prepares"}},
-		"a router":               {core{Delivery: m}, router, dltbatch.Options{}, []string{"store.CanKeepTexts", "dlt.Traits.Routed"}},
+		"a strategy":             {bareStore{Delivery: m}, plain, dltbatch.Options{Strategy: queuer.Pipelined(2)}, []string{"store.CanList", "Options.Strategy"}},
+		"a policy to halt":       {bareStore{Delivery: m}, plain, dltbatch.Options{Policy: batch.PolicyHalt}, []string{"store.CanControl", "Options.Policy"}},
+		"a policy to quarantine": {controlStore{bareStore{Delivery: m}, m}, plain, dltbatch.Options{Policy: batch.PolicyQuarantine}, []string{"store.CanOperate", "Options.Policy"}},
+		"retention":              {bareStore{Delivery: m}, plain, dltbatch.Options{Retention: time.Hour}, []string{"store.CanPrune", "Options.Retention (1h0m0s)"}},
+		"a ledger that prepares": {bareStore{Delivery: m}, prepares, dltbatch.Options{}, []string{"store.CanKeepPrepared", "dlt.Traits.Prepares"}},
+		"a router":               {bareStore{Delivery: m}, router, dltbatch.Options{}, []string{"store.CanKeepTexts", "dlt.Traits.Routed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dltbatch.New(c.st, c.ledger, &c.o)
@@ -85,22 +85,22 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-	_, err = dltbatch.New(core{Delivery: m}, plain, nil)
+	_, err = dltbatch.New(bareStore{Delivery: m}, plain, nil)
 	require.NoError(t, err, "the defaults need none")
 }
 
-// prepared is a ledger whose Prepare returns no bytes.
-type prepared struct{ dlt.Ledger }
+// emptyPrepareLedger is a ledger whose Prepare returns no bytes.
+type emptyPrepareLedger struct{ dlt.Ledger }
 
-func (prepared) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
+func (emptyPrepareLedger) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
 
 // Each operator's act that the store has no method for gives store.ErrUnsupported, and the error
 // names the method and the ability.
 func TestWhatAStoreCannot(t *testing.T) {
 	st := memory.New()
-	r, err := dltbatch.New(core{Delivery: st}, ledgermem.New(nil), nil)
+	r, err := dltbatch.New(bareStore{Delivery: st}, ledgermem.New(nil), nil)
 	require.NoError(t, err)
-	ctx, b, by := t.Context(), one("s", "a"), batch.By{Actor: "somebody"}
+	ctx, b, by := t.Context(), newBatch("s", "a"), batch.By{Actor: "somebody"}
 	require.NoError(t, r.Add(ctx, b))
 	rec, err := r.Get(ctx, b.Key())
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestTheCoreDelivers(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2, LostRequest: 0.2, LastAttempt: 2}.Fault})
 		st := memory.New()
 		var log bytes.Buffer
-		r, err := dltbatch.New(core{Delivery: st}, ledger, &dltbatch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r, err := dltbatch.New(bareStore{Delivery: st}, ledger, &dltbatch.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -154,7 +154,7 @@ func TestTheCoreDelivers(t *testing.T) {
 		order := map[batch.ServiceID][]batch.ID{}
 		for _, s := range []batch.ServiceID{"s", "t"} {
 			for i := range 20 {
-				b := one(s, batch.ID(fmt.Sprint(s, i)))
+				b := newBatch(s, batch.ID(fmt.Sprint(s, i)))
 				order[s] = append(order[s], b.ID)
 				require.NoError(t, r.Add(ctx, b))
 			}
@@ -187,17 +187,17 @@ func TestTheCoreDelivers(t *testing.T) {
 // reason is reported. Other services go on.
 func TestAServiceThatTheStoreCannotServeIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plain := traitsOf(func(tr *dlt.Traits) { tr.Resolves = false })
-		ledger := prepared{differing(plain, func(s batch.ServiceID, tr *dlt.Traits) { tr.Prepares = s == "prepares" })}
-		var seen events
-		r := newRunner(t, core{Delivery: memory.New()}, ledger, &dltbatch.Options{Observer: &seen})
-		stop := running(t, r)
-		require.NoError(t, r.Add(t.Context(), one("prepares", "a"), one("s", "b")))
-		assert.Equal(t, batch.Committed, await(t, r, one("s", "b")).State)
+		plain := ledgerWithTraits(func(tr *dlt.Traits) { tr.Resolves = false })
+		ledger := emptyPrepareLedger{changeTraits(plain, func(s batch.ServiceID, tr *dlt.Traits) { tr.Prepares = s == "prepares" })}
+		var seen eventRecorder
+		r := newRunner(t, bareStore{Delivery: memory.New()}, ledger, &dltbatch.Options{Observer: &seen})
+		stop := startRun(t, r)
+		require.NoError(t, r.Add(t.Context(), newBatch("prepares", "a"), newBatch("s", "b")))
+		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "b")).State)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ServiceID{"prepares"}, r.Health().HeldServices)
 		require.NoError(t, stop())
-		held := seen.of(batch.EventLaneHeld)
+		held := seen.ofKind(batch.EventLaneHeld)
 		require.Len(t, held, 1)
 		require.ErrorContains(t, held[0].Err, "store.CanKeepPrepared")
 	})

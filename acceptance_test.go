@@ -25,18 +25,18 @@ import (
 func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	harmless := &ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}}
 	synctest.Test(t, func(t *testing.T) {
-		r := started(t, unsalted{memory.New(), new(atomic.Int64)}, ledgermem.New(harmless), nil)
+		r := newStartedRunner(t, unsaltedClaimsStore{memory.New(), new(atomic.Int64)}, ledgermem.New(harmless), nil)
 		synctest.Wait() // at its start the Runner may delay the first status query
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed")
 	})
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			st := memory.New()
-			r := started(t, st, &slow{Ledger: ledgermem.New(harmless), hangs: hangs}, nil)
+			r := newStartedRunner(t, st, &alwaysPendingLedger{Ledger: ledgermem.New(harmless), statusesHang: hangs}, nil)
 			synctest.Wait()
-			b := one("s", "a")
+			b := newBatch("s", "a")
 			require.NoError(t, r.Add(t.Context(), b))
 			time.Sleep(20 * time.Millisecond)
 			if hangs {
@@ -49,19 +49,19 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// holding is a store on which commits wait for ten seconds, as if another process had a live
+// heldCommitsStore is a store on which commits wait for ten seconds, as if another process had a live
 // claim.
-type holding struct {
+type heldCommitsStore struct {
 	store.Store
-	until time.Time
-	held  atomic.Int32
+	holdUntil  time.Time
+	heldWrites atomic.Int32
 }
 
-func (s *holding) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
-	if all[0].Finding != store.IsCommitted || !time.Now().Before(s.until) || s.held.Load() >= 1000 {
+func (s *heldCommitsStore) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
+	if all[0].Finding != store.IsCommitted || !time.Now().Before(s.holdUntil) || s.heldWrites.Load() >= 1000 {
 		return s.Store.Record(ctx, all)
 	}
-	s.held.Add(1)
+	s.heldWrites.Add(1)
 	applied := make([]store.Applied, len(all))
 	for i := range all {
 		applied[i] = store.Applied{Ref: all[i].Ref, Result: store.Held}
@@ -74,14 +74,14 @@ func (s *holding) Record(ctx context.Context, all []store.Outcome) ([]store.Appl
 // claim. It is written few times meanwhile, not in a tight loop.
 func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &holding{Store: memory.New(), until: time.Now().Add(10 * time.Second)}
+		st := &heldCommitsStore{Store: memory.New(), holdUntil: time.Now().Add(10 * time.Second)}
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "test", ResendHarmlessFor: dlt.Forever}})
-		r := started(t, st, ledger, nil)
-		b := one("s", "a")
+		r := newStartedRunner(t, st, ledger, nil)
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
-		assert.InDelta(t, 40, st.held.Load(), 20, "four writes a second")
-		assert.LessOrEqual(t, time.Since(st.until), time.Second)
+		assert.InDelta(t, 40, st.heldWrites.Load(), 20, "four writes a second")
+		assert.LessOrEqual(t, time.Since(st.holdUntil), time.Second)
 	})
 }
 
@@ -90,62 +90,62 @@ func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
 func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &teller{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
+			l := &eventLedger{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
 				Name: "test", ResendHarmlessFor: dlt.Forever, Streams: true,
-			}}), early: early, told: make(chan batch.ID, 10)}
-			st := unsalted{memory.New(), new(atomic.Int64)}
-			r := started(t, st, l, nil)
-			first := one("s", "first") // this batch opens the event stream, and its commit is reported
+			}}), eventComesFirst: early, committedIDs: make(chan batch.ID, 10)}
+			st := unsaltedClaimsStore{memory.New(), new(atomic.Int64)}
+			r := newStartedRunner(t, st, l, nil)
+			first := newBatch("s", "first") // this batch opens the event stream, and its commit is reported
 			require.NoError(t, r.Add(t.Context(), first))
 			await(t, r, first)
 			time.Sleep(time.Second)
 			for _, id := range []batch.ID{"a", "b"} {
-				b, before := one("s", id), st.outcomes.Load()
+				b, before := newBatch("s", id), st.recordedOutcomes.Load()
 				require.NoError(t, r.Add(t.Context(), b))
 				assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed; early: %t", early)
-				assert.EqualValues(t, 1, st.outcomes.Load()-before, "and recorded once; early: %t", early)
+				assert.EqualValues(t, 1, st.recordedOutcomes.Load()-before, "and recorded once; early: %t", early)
 			}
 		})
 	}
 }
 
-// unsalted is a store whose versions count the writes of a row. It also counts the outcomes that
+// unsaltedClaimsStore is a store whose versions count the writes of a row. It also counts the outcomes that
 // it gets to record.
-type unsalted struct {
+type unsaltedClaimsStore struct {
 	store.Store
-	outcomes *atomic.Int64
+	recordedOutcomes *atomic.Int64
 }
 
-func (s unsalted) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	s.outcomes.Add(int64(len(outcomes)))
+func (s unsaltedClaimsStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	s.recordedOutcomes.Add(int64(len(outcomes)))
 	return s.Store.Record(ctx, outcomes)
 }
 
-func (s unsalted) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+func (s unsaltedClaimsStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	q.Salt = 0
 	return s.Store.Claim(ctx, q, choose)
 }
 
-// teller is a ledger that sends an event of each commit, 2 ms after it has answered the POST
+// eventLedger is a ledger that sends an event of each commit, 2 ms after it has answered the POST
 // or as long before. It leaves reported batches out of its answers.
-type teller struct {
+type eventLedger struct {
 	*ledgermem.Ledger
-	early bool
-	told  chan batch.ID
+	eventComesFirst bool
+	committedIDs    chan batch.ID
 }
 
-func (l *teller) Submit(ctx context.Context, a batch.Attempt) error {
+func (l *eventLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	err := l.Ledger.Submit(ctx, a)
-	if l.early {
-		l.told <- a.ID
+	if l.eventComesFirst {
+		l.committedIDs <- a.ID
 		time.Sleep(2 * time.Millisecond)
 	} else {
-		time.AfterFunc(2*time.Millisecond, func() { l.told <- a.ID })
+		time.AfterFunc(2*time.Millisecond, func() { l.committedIDs <- a.ID })
 	}
 	return err
 }
 
-func (l *teller) Events(ctx context.Context, _ []batch.ServiceID, tell func(dlt.Event) error) error {
+func (l *eventLedger) Events(ctx context.Context, _ []batch.ServiceID, tell func(dlt.Event) error) error {
 	if err := tell(dlt.Event{Live: true}); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (l *teller) Events(ctx context.Context, _ []batch.ServiceID, tell func(dlt.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case id := <-l.told:
+		case id := <-l.committedIDs:
 			if err := tell(dlt.Event{Service: "s", Statuses: []batch.Status{{ID: id, Reported: batch.ReportedCommitted}}}); err != nil {
 				return err
 			}
@@ -165,12 +165,12 @@ func (l *teller) Events(ctx context.Context, _ []batch.ServiceID, tell func(dlt.
 // once.
 func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, memory.New(), &slow{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
+		r := newRunner(t, memory.New(), &alwaysPendingLedger{Ledger: ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{
 			Name: "test", ResendHarmlessFor: dlt.Forever, KeepsOrder: true,
 		}})}, &dltbatch.Options{Strategy: queuer.Pipelined(4)})
 		keepRunning(t, r)
 		synctest.Wait()
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(5 * time.Millisecond)
 		rec, err := r.Get(t.Context(), b.Key())
@@ -187,14 +187,14 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 		want     batch.State
 	}{
 		{0, batch.Pending},
-		{shortest - time.Millisecond, batch.Pending},
-		{shortest, batch.Submitting}, // the acceptance is held back
+		{minHarmlessTime - time.Millisecond, batch.Pending},
+		{minHarmlessTime, batch.Submitting}, // the acceptance is held back
 		{dlt.Forever, batch.Submitting},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := started(t, memory.New(), &slow{Ledger: forgiving(c.harmless)}, nil)
+			r := newStartedRunner(t, memory.New(), &alwaysPendingLedger{Ledger: harmlessResendLedger(c.harmless)}, nil)
 			synctest.Wait()
-			b := one("s", "a")
+			b := newBatch("s", "a")
 			require.NoError(t, r.Add(t.Context(), b))
 			time.Sleep(5 * time.Millisecond)
 			rec, err := r.Get(t.Context(), b.Key())
@@ -204,12 +204,12 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// shortest is the shortest ResendHarmlessFor with which the Runner holds an acceptance back. It
+// minHarmlessTime is the shortest ResendHarmlessFor with which the Runner holds an acceptance back. It
 // covers two claims, late arrivals after each, and the time until the monitor asks.
-const shortest = 2*time.Minute + 3*time.Second
+const minHarmlessTime = 2*time.Minute + 3*time.Second
 
-// forgiving is a ledger whose resends are harmless for a time.
-func forgiving(harmless time.Duration) *ledgermem.Ledger {
+// harmlessResendLedger is a ledger whose resends are harmless for a time.
+func harmlessResendLedger(harmless time.Duration) *ledgermem.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.ResendHarmlessFor, traits.Resolves = harmless, false
 	return ledgermem.New(&ledgermem.Options{Traits: &traits})
@@ -219,16 +219,16 @@ func forgiving(harmless time.Duration) *ledgermem.Ledger {
 // and the ledger loses the batch. The batch is sent again, and no person has to decide.
 func TestACrashWithAnAcceptanceIsNoDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, ledger := memory.New(), forgetful{forgiving(shortest)}
-		r := newRunner(t, dumb{st}, ledger, &dltbatch.Options{Drain: time.Millisecond, RequestTimeout: time.Millisecond})
-		stop := running(t, r)
+		st, ledger := memory.New(), firstAttemptLoser{harmlessResendLedger(minHarmlessTime)}
+		r := newRunner(t, recordsNothing{st}, ledger, &dltbatch.Options{Drain: time.Millisecond, RequestTimeout: time.Millisecond})
+		stop := startRun(t, r)
 		synctest.Wait()
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Millisecond)
 		_ = stop()
 		r = newRunner(t, st, ledger, nil)
-		stop = running(t, r)
+		stop = startRun(t, r)
 		time.Sleep(2 * time.Minute)
 		rec, err := r.Get(t.Context(), b.Key())
 		require.NoError(t, err)
@@ -239,29 +239,31 @@ func TestACrashWithAnAcceptanceIsNoDecision(t *testing.T) {
 	})
 }
 
-// forgetful is a ledger that loses the first attempts that it accepts.
-type forgetful struct{ *ledgermem.Ledger }
+// firstAttemptLoser is a ledger that loses the first attempts that it accepts.
+type firstAttemptLoser struct{ *ledgermem.Ledger }
 
-func (l forgetful) Submit(ctx context.Context, a batch.Attempt) error {
+func (l firstAttemptLoser) Submit(ctx context.Context, a batch.Attempt) error {
 	if a.Number == 1 {
 		return nil
 	}
 	return l.Ledger.Submit(ctx, a)
 }
 
-// dumb is a store that records nothing, as if the process had died before each write.
-type dumb struct{ *memory.Store }
+// recordsNothing is a store that records nothing, as if the process had died before each write.
+type recordsNothing struct{ *memory.Store }
 
-func (dumb) Record(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errStore }
-
-// slow is a ledger that commits nothing, and can be told not to answer status queries.
-type slow struct {
-	*ledgermem.Ledger
-	hangs bool
+func (recordsNothing) Record(context.Context, []store.Outcome) ([]store.Applied, error) {
+	return nil, errStore
 }
 
-func (l *slow) BatchStatuses(ctx context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
-	if l.hangs {
+// alwaysPendingLedger is a ledger that commits nothing, and can be told not to answer status queries.
+type alwaysPendingLedger struct {
+	*ledgermem.Ledger
+	statusesHang bool
+}
+
+func (l *alwaysPendingLedger) BatchStatuses(ctx context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+	if l.statusesHang {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}

@@ -73,7 +73,7 @@ func TestAddTxInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		corrupt := errors.New("corrupt")
 		ledger := ledgermem.New(nil)
-		client := checking{ledger, func(b batch.Batch) error {
+		client := checkingLedger{ledger, func(b batch.Batch) error {
 			if b.ID == "corrupt" {
 				return corrupt
 			}
@@ -82,16 +82,16 @@ func TestAddTxInMemory(t *testing.T) {
 		st := memory.New()
 		r := newRunner(t, st, client, nil)
 		tx := st.Begin()
-		require.ErrorIs(t, r.AddTx(t.Context(), st.Tx(tx), one("s", "a"), one("s", "corrupt")), corrupt)
-		require.NoError(t, r.AddTx(t.Context(), st.Tx(tx), one("s", "b"), one("s", "c")))
-		_, err := r.Get(t.Context(), one("s", "b").Key())
+		require.ErrorIs(t, r.AddTx(t.Context(), st.Tx(tx), newBatch("s", "a"), newBatch("s", "corrupt")), corrupt)
+		require.NoError(t, r.AddTx(t.Context(), st.Tx(tx), newBatch("s", "b"), newBatch("s", "c")))
+		_, err := r.Get(t.Context(), newBatch("s", "b").Key())
 		require.ErrorIs(t, err, batch.ErrNotFound, "before the commit")
 		require.NoError(t, tx.Commit())
 		require.Error(t, tx.Rollback(), "it has ended")
-		require.ErrorContains(t, r.AddTx(t.Context(), st.Tx(tx), one("s", "d")), "ended already")
+		require.ErrorContains(t, r.AddTx(t.Context(), st.Tx(tx), newBatch("s", "d")), "ended already")
 		r.Wake("s")
-		stop := running(t, r)
-		idle(t, r)
+		stop := startRun(t, r)
+		waitIdle(t, r)
 		require.NoError(t, stop())
 		assert.Equal(t, []batch.ID{"b", "c"}, ledger.Log("s"))
 	})
@@ -105,7 +105,7 @@ func TestAddTxWithoutWake(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st, ledger := memory.New(), ledgermem.New(nil)
-				delivers := started(t, st, ledger, nil)
+				delivers := newStartedRunner(t, st, ledger, nil)
 				adds := delivers
 				if by == "another process" {
 					tier.Hints(t)
@@ -113,11 +113,11 @@ func TestAddTxWithoutWake(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				tx := st.Begin()
-				require.NoError(t, adds.AddTx(t.Context(), st.Tx(tx), one("s", "b")))
+				require.NoError(t, adds.AddTx(t.Context(), st.Tx(tx), newBatch("s", "b")))
 				time.Sleep(100 * time.Millisecond)
 				require.NoError(t, tx.Commit())
 				begun := time.Now()
-				await(t, delivers, one("s", "b"))
+				await(t, delivers, newBatch("s", "b"))
 				assert.Less(t, time.Since(begun), 1100*time.Millisecond)
 			})
 		})
@@ -136,11 +136,11 @@ func TestAddTxOfAnotherStore(t *testing.T) {
 	require.NoError(t, err)
 	tx := theirs.Begin()
 	for name, other := range map[string]store.Tx{
-		"of another kind": lite.Tx(new(sql.Tx)), "of the same kind": theirs.Tx(tx), "none": nil, "none of its kind": (*ownTx)(nil), "of no store": &ownTx{}, "a store": ours,
+		"of another kind": lite.Tx(new(sql.Tx)), "of the same kind": theirs.Tx(tx), "none": nil, "none of its kind": (*foreignTx)(nil), "of no store": &foreignTx{}, "a store": ours,
 	} {
-		for kind, st := range map[string]store.Store{"store": ours, "wrapped": struct{ store.Store }{ours}, "without a Tx": struct{ core }{core{Delivery: ours}}} {
+		for kind, st := range map[string]store.Store{"store": ours, "wrapped": struct{ store.Store }{ours}, "without a Tx": struct{ bareStore }{bareStore{Delivery: ours}}} {
 			r := newRunner(t, st, ledgermem.New(nil), nil)
-			err := r.AddTx(t.Context(), other, one("s", "a"))
+			err := r.AddTx(t.Context(), other, newBatch("s", "a"))
 			require.ErrorIs(t, err, batch.ErrInvalidInput, "%s, %s", name, kind)
 			require.ErrorContains(t, err, "st.Tx(tx)")
 			require.ErrorContains(t, err, "pgx.Tx")
@@ -153,23 +153,23 @@ func TestAddTxOfAnotherStore(t *testing.T) {
 
 	mine := ours.Begin()
 	r := newRunner(t, struct{ store.Store }{ours}, ledgermem.New(nil), nil)
-	require.NoError(t, r.AddTx(t.Context(), ours.Tx(mine), one("s", "a")), "a wrapped store knows the Tx of the store inside")
-	require.ErrorIs(t, r.AddTx(t.Context(), ours.Tx(nil), one("s", "b")), batch.ErrInvalidInput)
-	require.ErrorIs(t, r.AddTx(t.Context(), ours.Tx(theirs.Begin()), one("s", "b")), batch.ErrInvalidInput)
+	require.NoError(t, r.AddTx(t.Context(), ours.Tx(mine), newBatch("s", "a")), "a wrapped store knows the Tx of the store inside")
+	require.ErrorIs(t, r.AddTx(t.Context(), ours.Tx(nil), newBatch("s", "b")), batch.ErrInvalidInput)
+	require.ErrorIs(t, r.AddTx(t.Context(), ours.Tx(theirs.Begin()), newBatch("s", "b")), batch.ErrInvalidInput)
 }
 
-// ownTx is a Tx that no store made.
-type ownTx struct{}
+// foreignTx is a Tx that no store made.
+type foreignTx struct{}
 
-func (*ownTx) Add(context.Context, ...batch.Batch) error { panic("added") }
+func (*foreignTx) Add(context.Context, ...batch.Batch) error { panic("added") }
 
 func TestCheckOfALedgerThatHasNone(t *testing.T) {
 	r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
 	require.NoError(t, r.Check(batch.Batch{}))
-	off := hooked.Wrap(checking{ledgermem.New(nil), func(batch.Batch) error { return errors.New("never called") }}, hooked.Hooks{
+	off := hooked.Wrap(checkingLedger{ledgermem.New(nil), func(batch.Batch) error { return errors.New("never called") }}, hooked.Hooks{
 		Traits: func(batch.ServiceID, func(batch.ServiceID) dlt.Traits) dlt.Traits { return dlt.Traits{Name: "off"} },
 	})
 	r, err := dltbatch.New(memory.New(), off, nil)
 	require.NoError(t, err)
-	require.NoError(t, r.Check(one("s", "a")), "what the traits deny is never called")
+	require.NoError(t, r.Check(newBatch("s", "a")), "what the traits deny is never called")
 }

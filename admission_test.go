@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// differing is a ledger whose traits change sets for each service.
-func differing(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.Ledger {
+// changeTraits is a ledger whose traits change sets for each service.
+func changeTraits(l dlt.Ledger, change func(s batch.ServiceID, t *dlt.Traits)) dlt.Ledger {
 	return hooked.Wrap(l, hooked.Hooks{Traits: func(s batch.ServiceID, next func(batch.ServiceID) dlt.Traits) dlt.Traits {
 		t := next(s)
 		change(s, &t)
@@ -37,20 +37,20 @@ func TestTombstonesGoByService(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(nil) // this ledger executes duplicates
-		ledger := differing(inner, func(s batch.ServiceID, t *dlt.Traits) {
+		ledger := changeTraits(inner, func(s batch.ServiceID, t *dlt.Traits) {
 			if s == "" {
 				t.ResendHarmlessFor, t.AddAgainHarmless = dlt.Forever, true
 			}
 		})
-		r := started(t, memory.New(), ledger, &dltbatch.Options{Retention: time.Hour})
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
-		_, err := r.Await(t.Context(), one("s", "a").Key())
+		r := newStartedRunner(t, memory.New(), ledger, &dltbatch.Options{Retention: time.Hour})
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+		_, err := r.Await(t.Context(), newBatch("s", "a").Key())
 		require.NoError(t, err)
 		time.Sleep(2 * time.Hour)
-		rec, err := r.Get(t.Context(), one("s", "a").Key())
+		rec, err := r.Get(t.Context(), newBatch("s", "a").Key())
 		require.NoError(t, err)
 		require.False(t, rec.PrunedAt.IsZero(), "it was removed")
-		require.NoError(t, r.Add(t.Context(), one("s", "a")), "the caller adds it once more")
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")), "the caller adds it once more")
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ID{"a"}, inner.Log("s"), "executed once")
 	})
@@ -73,11 +73,11 @@ func TestAClaimHasTimeForBothRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := ledgermem.New(nil)
-				ledger := differing(prepared{inner}, func(_ batch.ServiceID, t *dlt.Traits) { t.Prepares, t.Renews, t.Resolves = true, c.renews, false })
-				seen := &events{}
+				ledger := changeTraits(emptyPrepareLedger{inner}, func(_ batch.ServiceID, t *dlt.Traits) { t.Prepares, t.Renews, t.Resolves = true, c.renews, false })
+				seen := &eventRecorder{}
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{RequestTimeout: 3 * time.Second, ClaimTTL: c.ttl, Retry: dltbatch.RetryPolicy{QuickRetries: -1}, Observer: seen})
-				stop := running(t, r)
-				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				stop := startRun(t, r)
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 				time.Sleep(time.Minute)
 				require.NoError(t, stop())
 				if !c.held {
@@ -113,22 +113,22 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := memory.New()
-				bad, good := one("bad", "b"), one("good", "g")
+				bad, good := newBatch("bad", "b"), newBatch("good", "g")
 				if name == "another ledger" {
-					stop := running(t, newRunner(t, st, ledgermem.New(nil), nil))
-					require.NoError(t, st.Add(t.Context(), one("bad", "before")))
+					stop := startRun(t, newRunner(t, st, ledgermem.New(nil), nil))
+					require.NoError(t, st.Add(t.Context(), newBatch("bad", "before")))
 					time.Sleep(time.Minute)
 					require.NoError(t, stop())
 				}
 				inner := ledgermem.New(nil)
-				ledger := differing(inner, func(s batch.ServiceID, t *dlt.Traits) {
+				ledger := changeTraits(inner, func(s batch.ServiceID, t *dlt.Traits) {
 					if s == "bad" {
 						c.spoil(t)
 					}
 				})
-				seen := &events{}
+				seen := &eventRecorder{}
 				r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: c.strategy, Retention: 24 * time.Hour, Observer: seen})
-				stop := running(t, r)
+				stop := startRun(t, r)
 				require.NoError(t, r.Add(t.Context(), bad, good))
 				rec, err := r.Await(t.Context(), good.Key())
 				require.NoError(t, err)
@@ -174,9 +174,9 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 	}
 }
 
-// otherFor is a ledger that names itself differently for one service. It counts status queries.
-func otherFor(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) dlt.Ledger {
-	l := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
+// otherLedgerForService is a ledger that names itself differently for one service. It counts status queries.
+func otherLedgerForService(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) dlt.Ledger {
+	l := changeTraits(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
 		if s == service {
 			t.Name = "other"
 			change(t)
@@ -196,24 +196,24 @@ func TestAnotherLedgersBatchIsNotAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		first := ledgermem.New(&ledgermem.Options{CommitAfter: time.Hour})
-		stop := running(t, newRunner(t, st, first, nil))
-		require.NoError(t, st.Add(t.Context(), one("s", "a")))
+		stop := startRun(t, newRunner(t, st, first, nil))
+		require.NoError(t, st.Add(t.Context(), newBatch("s", "a")))
 		time.Sleep(time.Minute)
 		require.NoError(t, stop())
 
 		asked := 0
-		second := otherFor("s", &asked, func(*dlt.Traits) {})
+		second := otherLedgerForService("s", &asked, func(*dlt.Traits) {})
 		r := newRunner(t, st, second, nil)
-		stop = running(t, r)
+		stop = startRun(t, r)
 		time.Sleep(30 * time.Minute)
 		assert.Zero(t, asked)
-		why, err := r.Explain(t.Context(), one("s", "a").Key())
+		why, err := r.Explain(t.Context(), newBatch("s", "a").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.CauseUnserved, why.Cause)
 		require.NoError(t, stop())
-		stop = running(t, newRunner(t, st, first, nil))
+		stop = startRun(t, newRunner(t, st, first, nil))
 		time.Sleep(time.Hour)
-		rec, err := st.Get(t.Context(), one("s", "a").Key())
+		rec, err := st.Get(t.Context(), newBatch("s", "a").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
 		require.NoError(t, stop())

@@ -18,19 +18,19 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// saysAlways is a ledger that accepts each attempt, or leaves it in doubt, and then always gives
+// sameAnswerLedger is a ledger that accepts each attempt, or leaves it in doubt, and then always gives
 // the same answer about it, so that the batch is sent again.
-type saysAlways struct {
+type sameAnswerLedger struct {
 	*ledgermem.Ledger
-	word     batch.Reported
-	evidence dlt.Evidence // the evidence, if the ledger is asked for any
-	answer   error        // to a POST
+	reported  batch.Reported
+	evidence  dlt.Evidence // the evidence, if the ledger is asked for any
+	postError error        // to a POST
 
-	mu    sync.Mutex
-	posts []time.Time
+	mu        sync.Mutex
+	postTimes []time.Time
 }
 
-func (l *saysAlways) Traits(batch.ServiceID) dlt.Traits {
+func (l *sameAnswerLedger) Traits(batch.ServiceID) dlt.Traits {
 	t := dlt.Traits{Name: "says always", Prepares: true}
 	if t.Resolves = l.evidence != 0; !t.Resolves {
 		t.ResendHarmlessFor = dlt.Forever
@@ -38,49 +38,49 @@ func (l *saysAlways) Traits(batch.ServiceID) dlt.Traits {
 	return t
 }
 
-func (*saysAlways) Prepare(context.Context, batch.Attempt) ([]byte, error) {
+func (*sameAnswerLedger) Prepare(context.Context, batch.Attempt) ([]byte, error) {
 	return []byte("kept"), nil
 }
 
-func (l *saysAlways) Submit(context.Context, batch.Attempt) error {
+func (l *sameAnswerLedger) Submit(context.Context, batch.Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.posts = append(l.posts, time.Now())
-	return l.answer
+	l.postTimes = append(l.postTimes, time.Now())
+	return l.postError
 }
 
-func (l *saysAlways) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+func (l *sameAnswerLedger) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
 	for _, a := range attempts {
-		all = append(all, batch.Status{ID: a.ID, Reported: l.word})
+		all = append(all, batch.Status{ID: a.ID, Reported: l.reported})
 	}
 	return all, nil
 }
 
-func (l *saysAlways) Resolve(context.Context, dlt.Doubt) (dlt.Evidence, error) {
+func (l *sameAnswerLedger) Resolve(context.Context, dlt.Doubt) (dlt.Evidence, error) {
 	return l.evidence, nil
 }
 
 // However a batch comes to be sent again, the pause between two of its POSTs grows like that after
 // failures: no answer of a ledger makes a loop that keeps the database and the node busy.
 func TestEachWayToSendAgainHasAGrowingPause(t *testing.T) {
-	for name, l := range map[string]*saysAlways{
-		"void":                   {word: batch.ReportedVoid},
-		"void, after a doubt":    {word: batch.ReportedVoid, answer: dlt.ErrDoubt},
-		"failed":                 {word: batch.ReportedFailed},
-		"failed, after a doubt":  {word: batch.ReportedFailed, answer: dlt.ErrDoubt},
-		"no trace":               {word: batch.ReportedUnknown},
-		"no trace, and a doubt":  {word: batch.ReportedUnknown, answer: dlt.ErrDoubt},
-		"stalled":                {word: batch.ReportedStalled},
-		"shown not to have been": {word: batch.ReportedUnknown, evidence: dlt.NotCommitted},
+	for name, l := range map[string]*sameAnswerLedger{
+		"void":                   {reported: batch.ReportedVoid},
+		"void, after a doubt":    {reported: batch.ReportedVoid, postError: dlt.ErrDoubt},
+		"failed":                 {reported: batch.ReportedFailed},
+		"failed, after a doubt":  {reported: batch.ReportedFailed, postError: dlt.ErrDoubt},
+		"no trace":               {reported: batch.ReportedUnknown},
+		"no trace, and a doubt":  {reported: batch.ReportedUnknown, postError: dlt.ErrDoubt},
+		"stalled":                {reported: batch.ReportedStalled},
+		"shown not to have been": {reported: batch.ReportedUnknown, evidence: dlt.NotCommitted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l.Ledger = ledgermem.New(nil)
-				r := started(t, memory.New(), l, &dltbatch.Options{Retry: dltbatch.RetryPolicy{Delay: time.Second, MaxDelay: 8 * time.Second}})
-				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				r := newStartedRunner(t, memory.New(), l, &dltbatch.Options{Retry: dltbatch.RetryPolicy{Delay: time.Second, MaxDelay: 8 * time.Second}})
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 				time.Sleep(time.Minute)
 				l.mu.Lock()
-				posts := slices.Clone(l.posts)
+				posts := slices.Clone(l.postTimes)
 				l.mu.Unlock()
 				require.Greater(t, len(posts), 5)
 				assert.Less(t, len(posts), 15, "of a minute")

@@ -20,14 +20,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// counted is a store that counts the queries for final batches.
-type counted struct {
+// finalsCounter is a store that counts the queries for final batches.
+type finalsCounter struct {
 	store.Store
-	finals atomic.Int64
+	finalsCalls atomic.Int64
 }
 
-func (c *counted) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
-	c.finals.Add(1)
+func (c *finalsCounter) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+	c.finalsCalls.Add(1)
 	return c.Store.Finals(ctx, keys)
 }
 
@@ -40,11 +40,11 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 		st := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second})
 		elsewhere := newRunner(t, st, ledger, nil)
-		mine := &counted{Store: st}
+		mine := &finalsCounter{Store: st}
 		r := newRunner(t, mine, ledger, nil)
 		var wg sync.WaitGroup
 		for i := range n {
-			b := one(batch.ServiceID(fmt.Sprint(i)), batch.ID(fmt.Sprint(i)))
+			b := newBatch(batch.ServiceID(fmt.Sprint(i)), batch.ID(fmt.Sprint(i)))
 			require.NoError(t, elsewhere.Add(t.Context(), b))
 			wg.Go(func() {
 				rec, err := r.Await(t.Context(), b.Key())
@@ -56,11 +56,11 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 		keepRunning(t, elsewhere)
 		wg.Wait()
 		seconds := int64(time.Since(begin)/time.Second) + 1
-		assert.LessOrEqual(t, mine.finals.Load(), seconds+4, "and a few that hints cause")
-		asked := mine.finals.Load()
+		assert.LessOrEqual(t, mine.finalsCalls.Load(), seconds+4, "and a few that hints cause")
+		asked := mine.finalsCalls.Load()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, asked, mine.finals.Load(), "nobody waits")
+		assert.Equal(t, asked, mine.finalsCalls.Load(), "nobody waits")
 	})
 }
 
@@ -69,9 +69,9 @@ func TestAllAwaitsShareOneQueryInAnInterval(t *testing.T) {
 func TestAwaitReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Millisecond})
-		r := started(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})
+		r := newStartedRunner(t, memory.New(), ledger, &dltbatch.Options{PollInterval: 10 * time.Second})
 		for i := range 20 { // each Await is the only one, so the shared reader starts and stops
-			b := one("s", batch.ID(fmt.Sprint(i)))
+			b := newBatch("s", batch.ID(fmt.Sprint(i)))
 			begin := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
 			await(t, r, b)
@@ -80,16 +80,16 @@ func TestAwaitReturnsAtOnce(t *testing.T) {
 	})
 }
 
-// between is a store in which a batch becomes final during a read that does not see it yet.
-type between struct {
+// finalDuringReadStore is a store in which a batch becomes final during a read that does not see it yet.
+type finalDuringReadStore struct {
 	store.Store
-	meanwhile func()
+	duringRead func()
 }
 
-func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+func (b *finalDuringReadStore) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
 	final, missing, err := b.Store.Finals(ctx, keys)
-	if f := b.meanwhile; f != nil {
-		b.meanwhile = nil
+	if f := b.duringRead; f != nil {
+		b.duringRead = nil
 		f()
 	}
 	return final, missing, err
@@ -100,17 +100,17 @@ func (b *between) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record,
 func TestAwaitMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
-		st := &between{Store: memory.New()}
-		r := started(t, st, ledger, &dltbatch.Options{PollInterval: time.Minute})
+		st := &finalDuringReadStore{Store: memory.New()}
+		r := newStartedRunner(t, st, ledger, &dltbatch.Options{PollInterval: time.Minute})
 		time.Sleep(time.Second)
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		committed := func() bool {
 			rec, err := r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
 			return rec.State == batch.Committed
 		}
-		st.meanwhile = func() {
+		st.duringRead = func() {
 			assert.False(t, committed())
 			for !committed() {
 				time.Sleep(time.Millisecond)
@@ -118,21 +118,21 @@ func TestAwaitMissesNothing(t *testing.T) {
 			time.Sleep(time.Millisecond) // wait until the next batch is reported, too
 		}
 		var told time.Time
-		inner := st.meanwhile
-		st.meanwhile = func() { inner(); told = time.Now() }
+		inner := st.duringRead
+		st.duringRead = func() { inner(); told = time.Now() }
 		await(t, r, b)
 		assert.Less(t, time.Since(told), time.Second, "final while it was read")
-		assert.Nil(t, st.meanwhile)
+		assert.Nil(t, st.duringRead)
 		begin := time.Now()
 		await(t, r, b)
 		assert.Less(t, time.Since(begin), time.Second, "final before")
 	})
 }
 
-// late is a store that delays its answers about final batches.
-type late struct{ store.Store }
+// slowFinalsStore is a store that delays its answers about final batches.
+type slowFinalsStore struct{ store.Store }
 
-func (s late) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
+func (s slowFinalsStore) Finals(ctx context.Context, keys []batch.Key) ([]batch.Record, []batch.Key, error) {
 	final, missing, err := s.Store.Finals(ctx, keys)
 	time.Sleep(100 * time.Millisecond)
 	return final, missing, err
@@ -144,13 +144,13 @@ func TestAnAwaitGetsNoOlderAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		refuse.Store(true)
-		r := newRunner(t, late{memory.New()}, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
+		r := newRunner(t, slowFinalsStore{memory.New()}, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 			if refuse.Load() {
 				return ledgermem.Fault{Kind: ledgermem.Rejected}
 			}
 			return ledgermem.Fault{}
 		}}), nil)
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		early := make(chan error, 2)
 		ask := func() {
 			go func() {

@@ -18,15 +18,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// steps returns the times by which the tests move a database's clock.
-func steps() []time.Duration {
+// clockSteps returns the times by which the tests move a database's clock.
+func clockSteps() []time.Duration {
 	return []time.Duration{time.Minute, 7 * 24 * time.Hour, 365 * 24 * time.Hour}
 }
 
 // The database's clock steps ahead or back while batches are in every stage of delivery, and is
 // put right after ten seconds. All batches become final soon, and no person is called.
 func TestNothingStandsForAStepOfTheClock(t *testing.T) {
-	for _, size := range steps() {
+	for _, size := range clockSteps() {
 		for _, by := range []time.Duration{size, -size} {
 			t.Run(by.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 // A process claims a batch while the database's clock is ahead, and dies. The claim ends soon
 // after the clock was put right, as if it had been made by the right time.
 func TestAClaimFromAnAheadClockEnds(t *testing.T) {
-	for _, by := range steps() {
+	for _, by := range clockSteps() {
 		synctest.Test(t, func(t *testing.T) {
 			st := memory.New()
 			st.StepClock(by)
@@ -105,7 +105,7 @@ func TestAClaimFromAnAheadClockEnds(t *testing.T) {
 func TestAResendWindowFromAnAheadClock(t *testing.T) {
 	tier.Long(t)
 	tier.Plain(t)
-	for _, by := range steps() {
+	for _, by := range clockSteps() {
 		synctest.Test(t, func(t *testing.T) {
 			st := memory.New()
 			traits := ledger.Unforgiving(30 * time.Second)

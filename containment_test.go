@@ -25,60 +25,60 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// logged is a log that can be read while it is written.
-type logged struct {
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (l *logged) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.Write(p)
 }
 
-func (l *logged) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
 }
 
-func (l *logged) logger(level slog.Level) *slog.Logger {
+func (l *logBuffer) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
 
-// panicky is a ledger that panics in one method until it is told to stop.
-type panicky struct {
+// panickyLedger is a ledger that panics in one method until it is told to stop.
+type panickyLedger struct {
 	*ledgermem.Ledger
-	in     string
-	panics atomic.Bool
+	method      string
+	isPanicking atomic.Bool
 }
 
-func (p *panicky) boom(method string) {
-	if method == p.in && p.panics.Load() {
+func (p *panickyLedger) panicIn(method string) {
+	if method == p.method && p.isPanicking.Load() {
 		panic("boom in " + method)
 	}
 }
 
-func (p *panicky) Traits(s batch.ServiceID) dlt.Traits {
-	p.boom("Traits")
+func (p *panickyLedger) Traits(s batch.ServiceID) dlt.Traits {
+	p.panicIn("Traits")
 	return p.Ledger.Traits(s)
 }
 
-func (p *panicky) Submit(ctx context.Context, a batch.Attempt) error {
-	p.boom("Submit")
+func (p *panickyLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	p.panicIn("Submit")
 	err := p.Ledger.Submit(ctx, a)
-	p.boom("Submit, after it was taken")
+	p.panicIn("Submit, after it was taken")
 	return err
 }
 
-func (p *panicky) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	p.boom("BatchStatuses")
+func (p *panickyLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	p.panicIn("BatchStatuses")
 	return p.Ledger.BatchStatuses(ctx, s, attempts)
 }
 
-func (p *panicky) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
-	p.boom("Resolve")
+func (p *panickyLedger) Resolve(ctx context.Context, a dlt.Doubt) (dlt.Evidence, error) {
+	p.panicIn("Resolve")
 	return p.Ledger.Resolve(ctx, a)
 }
 
@@ -88,21 +88,21 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 	for _, method := range []string{"Traits", "Submit", "Submit, after it was taken", "BatchStatuses", "Resolve"} {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ledger := &panicky{in: method}
+				ledger := &panickyLedger{method: method}
 				ledger.Ledger = ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 					if method == "Resolve" && a.Number == 1 {
 						return ledgermem.Fault{Kind: ledgermem.LostRequest} // loses the first POST, so that the Runner looks for evidence
 					}
 					return ledgermem.Fault{}
 				}})
-				log := &logged{}
+				log := &logBuffer{}
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
-				stop := running(t, r)
+				stop := startRun(t, r)
 				synctest.Wait()
-				ledger.panics.Store(true)
+				ledger.isPanicking.Store(true)
 				order := map[batch.ServiceID][]batch.ID{}
 				for i := range 6 {
-					b := one(batch.ServiceID(fmt.Sprint("s", i%2)), batch.ID(fmt.Sprint("b", i)))
+					b := newBatch(batch.ServiceID(fmt.Sprint("s", i%2)), batch.ID(fmt.Sprint("b", i)))
 					require.NoError(t, r.Add(t.Context(), b))
 					order[b.Service] = append(order[b.Service], b.ID)
 				}
@@ -110,7 +110,7 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 				assert.Contains(t, log.String(), "boom in "+method)
 				assert.Contains(t, log.String(), "containment_test.go", "with its stack")
 				assert.Less(t, strings.Count(log.String(), "boom in "), 300, "not flooded")
-				ledger.panics.Store(false)
+				ledger.isPanicking.Store(false)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				require.NoError(t, r.Idle(ctx))
@@ -128,48 +128,48 @@ func TestALedgerThatPanicsIsContained(t *testing.T) {
 // no hints, so that an idle Runner calls each of them often.
 type panickyStore struct {
 	noHints
-	in     string
-	panics atomic.Bool
+	method      string
+	isPanicking atomic.Bool
 }
 
-func (p *panickyStore) boom(method string) {
-	if method == p.in && p.panics.Load() {
+func (p *panickyStore) panicIn(method string) {
+	if method == p.method && p.isPanicking.Load() {
 		panic("boom in " + method)
 	}
 }
 
 func (p *panickyStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	defer p.boom("Lanes")
+	defer p.panicIn("Lanes")
 	return p.noHints.Lanes(ctx, q)
 }
 
 func (p *panickyStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	defer p.boom("Claim")
+	defer p.panicIn("Claim")
 	return p.noHints.Claim(ctx, q, choose)
 }
 
 func (p *panickyStore) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
-	defer p.boom("Payloads")
+	defer p.panicIn("Payloads")
 	return p.noHints.Payloads(ctx, refs)
 }
 
 func (p *panickyStore) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
-	defer p.boom("Record")
+	defer p.panicIn("Record")
 	return p.noHints.Record(ctx, all)
 }
 
 func (p *panickyStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	defer p.boom("Pending")
+	defer p.panicIn("Pending")
 	return p.noHints.Pending(ctx, q)
 }
 
 func (p *panickyStore) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
-	p.boom("Get")
+	p.panicIn("Get")
 	return p.noHints.Get(ctx, key)
 }
 
 func (p *panickyStore) Upkeep(context.Context) ([]store.Warning, error) {
-	p.boom("Upkeep")
+	p.panicIn("Upkeep")
 	return nil, nil
 }
 
@@ -181,22 +181,22 @@ func TestAStoreThatPanicsIsContained(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ledger := ledgermem.New(nil)
-				log := &logged{}
-				st := &panickyStore{noHints: noHints{memory.New()}, in: method}
+				log := &logBuffer{}
+				st := &panickyStore{noHints: noHints{memory.New()}, method: method}
 				r := newRunner(t, st, ledger, &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
-				stop := running(t, r)
+				stop := startRun(t, r)
 				synctest.Wait()
-				st.panics.Store(true)
+				st.isPanicking.Store(true)
 				order := map[batch.ServiceID][]batch.ID{}
 				for i := range 6 {
-					b := one(batch.ServiceID(fmt.Sprint("s", i%2)), batch.ID(fmt.Sprint("b", i)))
+					b := newBatch(batch.ServiceID(fmt.Sprint("s", i%2)), batch.ID(fmt.Sprint("b", i)))
 					require.NoError(t, r.Add(t.Context(), b))
 					order[b.Service] = append(order[b.Service], b.ID)
 				}
 				time.Sleep(30 * time.Second)
 				assert.Contains(t, log.String(), "boom in "+method)
 				assert.Contains(t, log.String(), "containment_test.go", "with its stack")
-				st.panics.Store(false)
+				st.isPanicking.Store(false)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				require.NoError(t, r.Idle(ctx))
@@ -213,11 +213,11 @@ func TestAStoreThatPanicsIsContained(t *testing.T) {
 // If the store panics in a call of the application, the call returns an error, and the stack is
 // logged.
 func TestAPanicOfTheStoreIsToldToTheApplication(t *testing.T) {
-	log := &logged{}
-	st := &panickyStore{noHints: noHints{memory.New()}, in: "Get"}
+	log := &logBuffer{}
+	st := &panickyStore{noHints: noHints{memory.New()}, method: "Get"}
 	r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelWarn)})
-	st.panics.Store(true)
-	_, err := r.Get(t.Context(), one("s", "a").Key())
+	st.isPanicking.Store(true)
+	_, err := r.Get(t.Context(), newBatch("s", "a").Key())
 	require.EqualError(t, err, "get: panic: boom in Get")
 	assert.Contains(t, log.String(), "containment_test.go", "with its stack")
 }
@@ -227,15 +227,15 @@ func TestAPanicOfTheStoreIsToldToTheApplication(t *testing.T) {
 func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		ledger := &panicky{Ledger: ledgermem.New(nil), in: "Traits"}
-		ledger.panics.Store(true)
+		ledger := &panickyLedger{Ledger: ledgermem.New(nil), method: "Traits"}
+		ledger.isPanicking.Store(true)
 		_, err := dltbatch.New(st, ledger, nil)
 		require.Error(t, err)
-		ledger.panics.Store(false)
+		ledger.isPanicking.Store(false)
 		r := newRunner(t, st, ledger, nil)
-		ledger.panics.Store(true)
+		ledger.isPanicking.Store(true)
 		require.Error(t, r.Run(t.Context()))
-		ledger.panics.Store(false)
+		ledger.isPanicking.Store(false)
 		name, err := texts.Ledger(t.Context(), st, "fresh")
 		require.NoError(t, err)
 		assert.Equal(t, "fresh", name)
@@ -245,7 +245,7 @@ func TestALedgerThatPanicsAtTheStartNamesNothing(t *testing.T) {
 // A panic of an observer disturbs no delivery.
 func TestAnObserverThatPanicsIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &logged{}
+		log := &logBuffer{}
 		told := atomic.Int64{}
 		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
 			Logger: log.logger(slog.LevelWarn),
@@ -254,9 +254,9 @@ func TestAnObserverThatPanicsIsContained(t *testing.T) {
 				panic("boom in the observer")
 			}),
 		})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		for i := range 3 {
-			b := one("s", batch.ID(fmt.Sprint(i)))
+			b := newBatch("s", batch.ID(fmt.Sprint(i)))
 			require.NoError(t, r.Add(t.Context(), b))
 			assert.Equal(t, batch.Committed, await(t, r, b).State)
 		}
@@ -266,8 +266,8 @@ func TestAnObserverThatPanicsIsContained(t *testing.T) {
 	})
 }
 
-// sulking is a strategy that panics, or gives a bad answer, about one service for a while.
-func sulking(bad func() []batch.Run, panics *atomic.Bool) queuer.Strategy {
+// failingStrategy is a strategy that panics, or gives a bad answer, about one service for a while.
+func failingStrategy(bad func() []batch.Run, panics *atomic.Bool) queuer.Strategy {
 	return queuer.Strategy{Name: "sulking", Window: 1, Select: func(l batch.Lane) []batch.Run {
 		if l.Service == "bad" && panics.Load() {
 			return bad()
@@ -287,26 +287,26 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				seen, sulks := &events{}, &atomic.Bool{}
+				seen, sulks := &eventRecorder{}, &atomic.Bool{}
 				sulks.Store(true)
 				r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
-					Strategy: sulking(bad, sulks), Observer: seen,
+					Strategy: failingStrategy(bad, sulks), Observer: seen,
 				})
 				keepRunning(t, r)
-				require.NoError(t, r.Add(t.Context(), one("bad", "a"), one("good", "b")))
-				assert.Equal(t, batch.Committed, await(t, r, one("good", "b")).State)
+				require.NoError(t, r.Add(t.Context(), newBatch("bad", "a"), newBatch("good", "b")))
+				assert.Equal(t, batch.Committed, await(t, r, newBatch("good", "b")).State)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
-				rec, err := r.Get(t.Context(), one("bad", "a").Key())
+				rec, err := r.Get(t.Context(), newBatch("bad", "a").Key())
 				require.NoError(t, err)
 				assert.Equal(t, batch.Queued, rec.State)
-				held := seen.of(batch.EventLaneHeld)
+				held := seen.ofKind(batch.EventLaneHeld)
 				require.NotEmpty(t, held)
 				assert.Equal(t, batch.ServiceID("bad"), held[0].Key.Service)
 				require.Error(t, held[0].Err)
 				require.Error(t, r.Health().Trouble)
 				sulks.Store(false)
-				assert.Equal(t, batch.Committed, await(t, r, one("bad", "a")).State)
+				assert.Equal(t, batch.Committed, await(t, r, newBatch("bad", "a")).State)
 			})
 		})
 	}
@@ -320,56 +320,58 @@ func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
 		sulks.Store(true)
 		looked := make(chan error, 1)
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{
-			Strategy: sulking(func() []batch.Run { panic("boom in the strategy") }, sulks),
+			Strategy: failingStrategy(func() []batch.Run { panic("boom in the strategy") }, sulks),
 			Observer: batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
 				if e.Kind != batch.EventLaneHeld || !sulks.CompareAndSwap(true, false) {
 					return
 				}
-				_, err := st.Get(ctx, one("bad", "a").Key())
+				_, err := st.Get(ctx, newBatch("bad", "a").Key())
 				looked <- err
 			}),
 		})
 		keepRunning(t, r)
-		require.NoError(t, r.Add(t.Context(), one("bad", "a")))
+		require.NoError(t, r.Add(t.Context(), newBatch("bad", "a")))
 		require.NoError(t, <-looked)
-		assert.Equal(t, batch.Committed, await(t, r, one("bad", "a")).State)
+		assert.Equal(t, batch.Committed, await(t, r, newBatch("bad", "a")).State)
 	})
 }
 
-// strict is panicky with a Check method, before which the Runner asks for the traits.
-type strict struct{ *panicky }
+// panickyCheckLedger is panicky with a Check method, before which the Runner asks for the traits.
+type panickyCheckLedger struct{ *panickyLedger }
 
-func (strict) Check(batch.Batch) error { return nil }
+func (panickyCheckLedger) Check(batch.Batch) error { return nil }
 
 // An observer of a panic in Traits may call the Runner, which asks for the traits again.
 func TestAnObserverOfAPanicInTraitsMayAskForThem(t *testing.T) {
-	ledger := strict{&panicky{Ledger: ledgermem.New(nil), in: "Traits"}}
+	ledger := panickyCheckLedger{&panickyLedger{Ledger: ledgermem.New(nil), method: "Traits"}}
 	var r *dltbatch.Runner
 	heard := 0
 	r = newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 		heard++
-		_ = r.Check(one("s", "b"))
+		_ = r.Check(newBatch("s", "b"))
 	})})
-	ledger.panics.Store(true)
-	_ = r.Check(one("s", "a"))
-	_ = r.Check(one("s", "c"))
+	ledger.isPanicking.Store(true)
+	_ = r.Check(newBatch("s", "a"))
+	_ = r.Check(newBatch("s", "c"))
 	assert.Equal(t, 1, heard)
 }
 
-// brokenHandler panics in each method of a handler.
-type brokenHandler struct{}
+// panickyLogHandler panics in each method of a handler.
+type panickyLogHandler struct{}
 
-func (brokenHandler) Enabled(context.Context, slog.Level) bool  { return true }
-func (brokenHandler) Handle(context.Context, slog.Record) error { panic("boom in the log's handler") }
-func (brokenHandler) WithAttrs([]slog.Attr) slog.Handler        { panic("boom") }
-func (brokenHandler) WithGroup(string) slog.Handler             { panic("boom") }
+func (panickyLogHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (panickyLogHandler) Handle(context.Context, slog.Record) error {
+	panic("boom in the log's handler")
+}
+func (panickyLogHandler) WithAttrs([]slog.Attr) slog.Handler { panic("boom") }
+func (panickyLogHandler) WithGroup(string) slog.Handler      { panic("boom") }
 
 // A panic in the handler of Options.Logger disturbs no delivery, and Health shows it.
 func TestALogHandlerThatPanicsIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := started(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Logger: slog.New(brokenHandler{})})
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
-		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		r := newStartedRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Logger: slog.New(panickyLogHandler{})})
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
 		require.ErrorContains(t, r.Health().Trouble, "boom in the log's handler")
 	})
 }
@@ -377,12 +379,12 @@ func TestALogHandlerThatPanicsIsContained(t *testing.T) {
 // No log line holds a payload, at any level and after any failure.
 func TestTheLogHoldsNoPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &logged{}
+		log := &logBuffer{}
 		faults := ledgermem.Faults{Seed: 7, Busy: 0.1, Unavailable: 0.1, Misconfigured: 0.05, LostRequest: 0.1, LostReply: 0.1, Hang: 0.05}
 		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{
 			Logger: log.logger(slog.LevelDebug - 10),
 		})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		for i := range 40 {
 			secret := []string{"", "invalid ", "reject "}[i%3] + "tell-nobody"
 			require.NoError(t, r.Add(t.Context(), batch.Batch{

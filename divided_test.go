@@ -17,36 +17,36 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// divided is a ledger whose circuit has nodes with different states: a batch is executed, shown as
+// dividedLedger is a ledger whose circuit has nodes with different states: a batch is executed, shown as
 // Valid, and taken back. A circuit that is whole commits the batch.
-type divided struct {
+type dividedLedger struct {
 	dlt.Unimplemented
 
-	mu    sync.Mutex
-	posts map[batch.ID][]time.Time
-	whole map[batch.ServiceID]bool
-	blind bool // true if the ledger gives no evidence
+	mu              sync.Mutex
+	posts           map[batch.ID][]time.Time
+	isWhole         map[batch.ServiceID]bool
+	givesNoEvidence bool // true if the ledger gives no evidence
 }
 
 const dividedStale = time.Minute
 
-func (l *divided) Traits(batch.ServiceID) dlt.Traits {
+func (l *dividedLedger) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "divided", GroupsByService: true, Stale: dividedStale, Resolves: true}
 }
 
-func (l *divided) Submit(_ context.Context, a batch.Attempt) error {
+func (l *dividedLedger) Submit(_ context.Context, a batch.Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.posts[a.ID] = append(l.posts[a.ID], time.Now())
 	return nil
 }
 
-func (l *divided) BatchStatuses(_ context.Context, s batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, _ error) {
+func (l *dividedLedger) BatchStatuses(_ context.Context, s batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range attempts {
 		word := batch.ReportedValid
-		if l.whole[s] {
+		if l.isWhole[s] {
 			word = batch.ReportedCommitted
 		}
 		out = append(out, batch.Status{ID: a.ID, Reported: word})
@@ -54,26 +54,26 @@ func (l *divided) BatchStatuses(_ context.Context, s batch.ServiceID, attempts [
 	return out, nil
 }
 
-func (l *divided) Resolve(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+func (l *dividedLedger) Resolve(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	switch {
 	case d.Ended <= dividedStale:
 		return dlt.InFlight, nil
-	case l.blind:
+	case l.givesNoEvidence:
 		return dlt.CannotTell, nil
 	}
 	return dlt.NotCommitted, nil
 }
 
-func (l *divided) posted(id batch.ID) []time.Time {
+func (l *dividedLedger) postsOf(id batch.ID) []time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.posts[id]
 }
 
-func (l *divided) mend(s batch.ServiceID) {
+func (l *dividedLedger) makeWhole(s batch.ServiceID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.whole[s] = true
+	l.isWhole[s] = true
 }
 
 // TestADividedCircuitIsHalted: after two executions that were taken back, the lane is halted. No
@@ -81,7 +81,7 @@ func (l *divided) mend(s batch.ServiceID) {
 func TestADividedCircuitIsHalted(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &divided{posts: map[batch.ID][]time.Time{}, whole: map[batch.ServiceID]bool{"other": true}}
+		ledger := &dividedLedger{posts: map[batch.ID][]time.Time{}, isWhole: map[batch.ServiceID]bool{"other": true}}
 		st := memory.New()
 		var mu sync.Mutex
 		var halts []batch.Event
@@ -93,18 +93,18 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 			}
 		})}
 		r, another := newRunner(t, st, ledger, o), newRunner(t, st, ledger, o)
-		stop, stopAnother := running(t, r), running(t, another)
-		a, b, c := one("s", "a"), one("s", "b"), one("other", "c")
+		stop, stopAnother := startRun(t, r), startRun(t, another)
+		a, b, c := newBatch("s", "a"), newBatch("s", "b"), newBatch("other", "c")
 		a.Budget = batch.Budget{Attempts: 9, EveryTry: true}
 		require.NoError(t, r.Add(t.Context(), a, b, c))
 		begin := time.Now()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 
-		posts := ledger.posted("a")
+		posts := ledger.postsOf("a")
 		require.Len(t, posts, 2)
 		assert.Less(t, posts[1].Sub(begin), 2*dividedStale)
-		assert.Empty(t, ledger.posted("b"))
+		assert.Empty(t, ledger.postsOf("b"))
 		assert.Equal(t, batch.Committed, await(t, r, c).State, "only its own lane waits")
 		control, err := r.Control(t.Context(), batch.Only("s"))
 		require.NoError(t, err)
@@ -132,12 +132,12 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
-		assert.Len(t, ledger.posted("a"), 4)
+		assert.Len(t, ledger.postsOf("a"), 4)
 		control, err = r.Control(t.Context(), batch.Only("s"))
 		require.NoError(t, err)
 		require.Contains(t, control.HaltReason, why)
 
-		ledger.mend("s")
+		ledger.makeWhole("s")
 		_, err = r.Release(t.Context(), control, batch.By{Actor: "ann", Reason: "mended"})
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, await(t, r, a).State)
@@ -154,7 +154,7 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 func TestAnExecutionWithoutATrace(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &divided{posts: map[batch.ID][]time.Time{}, blind: true}
+		ledger := &dividedLedger{posts: map[batch.ID][]time.Time{}, givesNoEvidence: true}
 		var mu sync.Mutex
 		var at time.Time
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
@@ -165,7 +165,7 @@ func TestAnExecutionWithoutATrace(t *testing.T) {
 			}
 		})})
 		keepRunning(t, r)
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		begin := time.Now()
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(30 * time.Minute)
@@ -176,7 +176,7 @@ func TestAnExecutionWithoutATrace(t *testing.T) {
 		t.Logf("reported %s after nothing more could be found out", took)
 		assert.Positive(t, took)
 		assert.LessOrEqual(t, took, 5*time.Minute)
-		assert.Len(t, ledger.posted("a"), 1, "and it is not sent again")
+		assert.Len(t, ledger.postsOf("a"), 1, "and it is not sent again")
 		x, err := r.Explain(t.Context(), b.Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.CauseDecision, x.Cause)

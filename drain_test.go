@@ -28,16 +28,16 @@ func TestAStopRecordsWhatIsUnderWay(t *testing.T) {
 		st := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
 		r := newRunner(t, st, ledger, nil)
-		stop := running(t, r)
-		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+		stop := startRun(t, r)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a"), newBatch("s", "b")))
 		time.Sleep(time.Second)
 		begin := time.Now()
 		require.NoError(t, stop())
 		assert.InDelta(t, 3*time.Second, time.Since(begin), float64(50*time.Millisecond), "as long as the POST takes")
-		a, err := r.Get(t.Context(), one("s", "a").Key())
+		a, err := r.Get(t.Context(), newBatch("s", "a").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Pending, a.State)
-		b, err := r.Get(t.Context(), one("s", "b").Key())
+		b, err := r.Get(t.Context(), newBatch("s", "b").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Queued, b.State)
 	})
@@ -58,26 +58,26 @@ func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 			}
 			return next(ctx, a)
 		}})
-		seen := &events{}
+		seen := &eventRecorder{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
-		stop := running(t, r)
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		stop := startRun(t, r)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		time.Sleep(time.Second)
 		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
-		stop = running(t, r)
+		stop = startRun(t, r)
 		time.Sleep(time.Second)
 		close(release)
 		time.Sleep(time.Minute)
-		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
 		assert.False(t, r.Health().Paused)
 		assert.Empty(t, r.Health().Pauses)
-		assert.Empty(t, seen.of(batch.EventPaused))
+		assert.Empty(t, seen.ofKind(batch.EventPaused))
 		require.NoError(t, stop())
 	})
 }
 
-// eager claims a whole lane as one run.
-var eager = queuer.Strategy{Name: "eager", Window: 10, Select: func(l batch.Lane) []batch.Run {
+// eagerStrategy claims a whole lane as one run.
+var eagerStrategy = queuer.Strategy{Name: "eager", Window: 10, Select: func(l batch.Lane) []batch.Run {
 	var run batch.Run
 	for i, b := range l.Batches {
 		if !b.Ready {
@@ -94,13 +94,13 @@ func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
-		o := &dltbatch.Options{Strategy: eager, Drain: time.Minute}
+		o := &dltbatch.Options{Strategy: eagerStrategy, Drain: time.Minute}
 		r := newRunner(t, st, ledger, o)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		var all []batch.Batch
 		order := map[batch.ServiceID][]batch.ID{}
 		for i := range 4 {
-			b := one("s", batch.ID(fmt.Sprint("b", i)))
+			b := newBatch("s", batch.ID(fmt.Sprint("b", i)))
 			b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
 			all = append(all, b)
 			order["s"] = append(order["s"], b.ID)
@@ -125,7 +125,7 @@ func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 		}
 		next := newRunner(t, st, ledger, nil)
 		begin := time.Now()
-		stop = running(t, next)
+		stop = startRun(t, next)
 		rec := await(t, next, all[1])
 		assert.Less(t, time.Since(begin), 15*time.Second, "no claim is waited for")
 		assert.Equal(t, batch.Committed, rec.State)
@@ -142,18 +142,18 @@ func TestAStopEndsWithinDrain(t *testing.T) {
 	for name, hang := range map[string]bool{"ledger hangs": false, "store hangs, too": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st := &stuck{Store: memory.New()}
+				st := &hangingRecordStore{Store: memory.New()}
 				ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 					return ledgermem.Fault{Kind: ledgermem.Hang}
 				}})
 				r := newRunner(t, st, ledger, &dltbatch.Options{Pool: 32, Drain: 20 * time.Second})
-				stop := running(t, r)
+				stop := startRun(t, r)
 				for i := range 200 {
 					s := batch.ServiceID(fmt.Sprint("s", i))
-					require.NoError(t, r.Add(t.Context(), one(s, batch.ID(fmt.Sprint("b", i)))))
+					require.NoError(t, r.Add(t.Context(), newBatch(s, batch.ID(fmt.Sprint("b", i)))))
 				}
 				time.Sleep(3 * time.Second)
-				st.hang.Store(hang)
+				st.recordHangs.Store(hang)
 				begin := time.Now()
 				require.NoError(t, stop())
 				assert.LessOrEqual(t, time.Since(begin), 20*time.Second)
@@ -162,14 +162,14 @@ func TestAStopEndsWithinDrain(t *testing.T) {
 	}
 }
 
-// stuck is a store whose Record hangs.
-type stuck struct {
+// hangingRecordStore is a store whose Record hangs.
+type hangingRecordStore struct {
 	store.Store
-	hang atomic.Bool
+	recordHangs atomic.Bool
 }
 
-func (s *stuck) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
-	if s.hang.Load() {
+func (s *hangingRecordStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if s.recordHangs.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -183,10 +183,10 @@ func TestAStopBeforeTheStart(t *testing.T) {
 	require.NoError(t, newRunner(t, memory.New(), ledgermem.New(nil), nil).Run(ctx))
 }
 
-// deaf is a ledger that ignores its context.
-type deaf struct{ *ledgermem.Ledger }
+// ctxIgnoringLedger is a ledger that ignores its context.
+type ctxIgnoringLedger struct{ *ledgermem.Ledger }
 
-func (d deaf) Submit(context.Context, batch.Attempt) error {
+func (d ctxIgnoringLedger) Submit(context.Context, batch.Attempt) error {
 	time.Sleep(time.Hour)
 	return nil
 }
@@ -194,9 +194,9 @@ func (d deaf) Submit(context.Context, batch.Attempt) error {
 // A ledger's client that ignores its context does not delay a stop: Run returns an error.
 func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, memory.New(), deaf{ledgermem.New(nil)}, nil)
-		stop := running(t, r)
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		r := newRunner(t, memory.New(), ctxIgnoringLedger{ledgermem.New(nil)}, nil)
+		stop := startRun(t, r)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		time.Sleep(time.Second)
 		begin := time.Now()
 		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
@@ -209,13 +209,13 @@ func TestAStopDoesNotWaitForADeafLedger(t *testing.T) {
 // recorded.
 func TestAStopWaitsForWhatTheMonitorAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &pendingless{Store: memory.New()}
-		r := newRunner(t, st, &sluggish{Ledger: ledgermem.New(nil)}, nil)
-		stop := running(t, r)
-		b := one("s", "a")
+		st := &failingPendingStore{Store: memory.New()}
+		r := newRunner(t, st, &slowStatusLedger{Ledger: ledgermem.New(nil)}, nil)
+		stop := startRun(t, r)
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(500 * time.Millisecond) // the query is in flight
-		st.fails.Store(true)
+		st.pendingFails.Store(true)
 		time.Sleep(time.Second) // the store fails, and the monitor retries in vain
 		require.NoError(t, stop())
 		rec, err := r.Get(t.Context(), b.Key())
@@ -224,23 +224,23 @@ func TestAStopWaitsForWhatTheMonitorAsked(t *testing.T) {
 	})
 }
 
-// pendingless is a store whose Pending can fail.
-type pendingless struct {
+// failingPendingStore is a store whose Pending can fail.
+type failingPendingStore struct {
 	*memory.Store
-	fails atomic.Bool
+	pendingFails atomic.Bool
 }
 
-func (s *pendingless) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	if s.fails.Load() {
+func (s *failingPendingStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if s.pendingFails.Load() {
 		return nil, errors.New("down")
 	}
 	return s.Store.Pending(ctx, q)
 }
 
-// sluggish is a ledger that answers after a while and ignores its context.
-type sluggish struct{ *ledgermem.Ledger }
+// slowStatusLedger is a ledger that answers after a while and ignores its context.
+type slowStatusLedger struct{ *ledgermem.Ledger }
 
-func (l *sluggish) BatchStatuses(_ context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+func (l *slowStatusLedger) BatchStatuses(_ context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 	time.Sleep(5 * time.Second)
 	return l.Ledger.BatchStatuses(context.Background(), s, as)
 }

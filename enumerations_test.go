@@ -31,31 +31,31 @@ var writeEnumerations = flag.Bool("enumerations.write", false, "write "+enumerat
 // not mention the new one.
 func TestEnumerations(t *testing.T) {
 	tier.Plain(t)
-	values, places := enumerations(parsed(t, os.DirFS(".")))
+	values, places := enumerations(parseModule(t, os.DirFS(".")))
 	require.Greater(t, len(values), 20, "enumerations that were found")
 	if *writeEnumerations {
-		require.NoError(t, os.WriteFile(enumerationsFile, []byte(format(values)), 0o600))
+		require.NoError(t, os.WriteFile(enumerationsFile, []byte(formatGroups(values)), 0o600))
 	}
 	text, err := os.ReadFile(enumerationsFile)
 	require.NoError(t, err)
 	const anew = "go test . -run TestEnumerations -enumerations.write"
-	known := grouped(string(text))
+	known := parseGroups(string(text))
 	for name, all := range values {
 		for _, value := range all {
 			if known[name] == nil || slices.Contains(known[name], value) {
 				continue
 			}
 			t.Errorf("%s is new. These places tell other values of %s apart, and do not mention it:\n\n%s\n\n"+
-				"Mention it there, or see that the place is right without it. Then: %s", value, name, strings.Join(without(places[name], value), "\n"), anew)
+				"Mention it there, or see that the place is right without it. Then: %s", value, name, strings.Join(placesWithout(places[name], value), "\n"), anew)
 		}
 	}
 	if !t.Failed() {
-		assert.Equal(t, string(text), format(values), "%s is old. To write it anew: %s", enumerationsFile, anew)
+		assert.Equal(t, string(text), formatGroups(values), "%s is old. To write it anew: %s", enumerationsFile, anew)
 	}
 }
 
-// without returns the places that tell two values or more apart, and do not mention the given one.
-func without(places map[string]mentions, value string) (all []string) {
+// placesWithout returns the places that tell two values or more apart, and do not mention the given one.
+func placesWithout(places map[string]mentions, value string) (all []string) {
 	for place, m := range places {
 		if len(m) > 1 && !m[value] {
 			all = append(all, place)
@@ -93,12 +93,12 @@ func TestEnumerationsSeesPlaces(t *testing.T) {
 		if strings.HasPrefix(code, "func (*T") {
 			places = []string{"a/a.go:T.f"}
 		}
-		values, found := enumerations(parsed(t, fstest.MapFS{
+		values, found := enumerations(parseModule(t, fstest.MapFS{
 			"batch/batch.go": {Data: []byte(declared)},
-			"a/a.go":         {Data: []byte("package a\nimport (\n\"errors\"\n\"" + module + "/batch\"\n)\n" + code)},
+			"a/a.go":         {Data: []byte("package a\nimport (\n\"errors\"\n\"" + modulePath + "/batch\"\n)\n" + code)},
 		}))
 		assert.Equal(t, map[string][]string{"batch.Kind": {"batch.A", "batch.B", "batch.C"}}, values)
-		assert.Equal(t, places, without(found["batch.Kind"], "batch.C"), code)
+		assert.Equal(t, places, placesWithout(found["batch.Kind"], "batch.C"), code)
 	}
 }
 
@@ -108,8 +108,8 @@ type source struct {
 	file *ast.File
 }
 
-// parsed reads the Go files of the module, without tests and without examples that are programs.
-func parsed(t *testing.T, root fs.FS) (all []source) {
+// parseModule reads the Go files of the module, without tests and without examples that are programs.
+func parseModule(t *testing.T, root fs.FS) (all []source) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -148,7 +148,7 @@ func enumerations(all []source) (values map[string][]string, places map[string]m
 	for _, s := range all {
 		for _, d := range s.file.Decls {
 			if g, ok := d.(*ast.GenDecl); ok {
-				declares(s, g, of)
+				addDeclaredValues(s, g, of)
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func enumerations(all []source) (values map[string][]string, places map[string]m
 	for _, s := range all {
 		for _, d := range s.file.Decls {
 			place := s.name + ":" + nameOf(d)
-			for value := range compared(s, d) {
+			for value := range comparedValues(s, d) {
 				name := of[value]
 				if places[name] == nil {
 					places[name] = map[string]mentions{}
@@ -178,11 +178,11 @@ func enumerations(all []source) (values map[string][]string, places map[string]m
 	return values, places
 }
 
-// declares adds the exported values of a declaration to their enumerations in of.
-func declares(s source, d *ast.GenDecl, of map[string]string) {
+// addDeclaredValues adds the exported values of a declaration to their enumerations in of.
+func addDeclaredValues(s source, d *ast.GenDecl, of map[string]string) {
 	last := "" // the type of the constants that name none, as after iota
 	for _, spec := range d.Specs {
-		if typ, ok := spec.(*ast.TypeSpec); ok && s.full(typ.Name) == traitsType {
+		if typ, ok := spec.(*ast.TypeSpec); ok && s.qualifiedName(typ.Name) == traitsType {
 			for _, field := range typ.Type.(*ast.StructType).Fields.List {
 				for _, name := range field.Names {
 					of[traitsType+"."+name.Name] = traitsType
@@ -195,23 +195,23 @@ func declares(s source, d *ast.GenDecl, of map[string]string) {
 		}
 		switch {
 		case d.Tok == token.CONST && (v.Type != nil || v.Values != nil):
-			last = s.full(v.Type)
+			last = s.qualifiedName(v.Type)
 		case d.Tok == token.VAR && strings.HasPrefix(v.Names[0].Name, "Err"):
-			last = folder(path.Dir(s.name)) + ".Err"
+			last = folderOf(path.Dir(s.name)) + ".Err"
 		case d.Tok == token.VAR:
 			last = ""
 		}
 		for _, name := range v.Names {
 			if last != "" && name.IsExported() {
-				of[s.full(name)] = last
+				of[s.qualifiedName(name)] = last
 			}
 		}
 	}
 }
 
-// compared yields the values, with their folders, that a declaration compares something with, or
+// comparedValues yields the values, with their folders, that a declaration compares something with, or
 // lists. It leaves out values that the declaration only returns, passes or sets.
-func compared(s source, d ast.Decl) iter.Seq[string] {
+func comparedValues(s source, d ast.Decl) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		some := func(list ...ast.Expr) {
 			for _, x := range list {
@@ -222,7 +222,7 @@ func compared(s source, d ast.Decl) iter.Seq[string] {
 					}
 					x = call.Args[0]
 				}
-				if name := s.full(x); name != "" {
+				if name := s.qualifiedName(x); name != "" {
 					yield(name)
 				}
 			}
@@ -236,7 +236,7 @@ func compared(s source, d ast.Decl) iter.Seq[string] {
 					some(n.X, n.Y)
 				}
 			case *ast.CallExpr:
-				if s.full(n.Fun) == "errors.Is" {
+				if s.qualifiedName(n.Fun) == "errors.Is" {
 					some(n.Args...)
 				}
 			case *ast.CompositeLit:
@@ -247,7 +247,7 @@ func compared(s source, d ast.Decl) iter.Seq[string] {
 						some(x)
 					case isMap:
 						some(kv.Key, kv.Value)
-					case s.full(n.Type) == traitsType:
+					case s.qualifiedName(n.Type) == traitsType:
 						yield(traitsType + "." + kv.Key.(*ast.Ident).Name)
 					}
 				}
@@ -257,13 +257,13 @@ func compared(s source, d ast.Decl) iter.Seq[string] {
 	}
 }
 
-// full returns the name of a type, constant or variable of a package, preceded by the package's
+// qualifiedName returns the name of a type, constant or variable of a package, preceded by the package's
 // folder in this module or by the import path of another module. It returns "" for any other
 // expression.
-func (s source) full(x ast.Expr) string {
+func (s source) qualifiedName(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:
-		return folder(path.Dir(s.name)) + "." + x.Name
+		return folderOf(path.Dir(s.name)) + "." + x.Name
 	case *ast.SelectorExpr:
 		pkg, ok := x.X.(*ast.Ident)
 		if !ok {
@@ -274,14 +274,14 @@ func (s source) full(x ast.Expr) string {
 			if err != nil || i.Name != nil && i.Name.Name != pkg.Name || i.Name == nil && path.Base(from) != pkg.Name {
 				continue
 			}
-			return folder(strings.TrimPrefix(strings.TrimPrefix(from, module), "/")) + "." + x.Sel.Name
+			return folderOf(strings.TrimPrefix(strings.TrimPrefix(from, modulePath), "/")) + "." + x.Sel.Name
 		}
 	}
 	return ""
 }
 
-// folder returns the folder of a package of this module as its name; the root's is "dltbatch".
-func folder(name string) string {
+// folderOf returns the folder of a package of this module as its name; the root's is "dltbatch".
+func folderOf(name string) string {
 	if name == "" || name == "." {
 		return "dltbatch"
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// asked counts the status requests that pass through it.
-type asked struct {
+// statusRequestCounter counts the status requests that pass through it.
+type statusRequestCounter struct {
 	http.RoundTripper
-	n atomic.Int64
+	requests atomic.Int64
 }
 
-func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a *statusRequestCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/batch_statuses") {
-		a.n.Add(1)
+		a.requests.Add(1)
 	}
 	return a.RoundTripper.RoundTrip(r)
 }
@@ -40,7 +40,7 @@ func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 200 * time.Millisecond})
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	count := &asked{RoundTripper: transport}
+	count := &statusRequestCounter{RoundTripper: transport}
 	ledger, err := sawtooth.New(node.URL(), &sawtooth.Options{Client: &http.Client{Transport: count}})
 	require.NoError(t, err)
 	// With this long interval, a verdict that is found by polling comes much too late.
@@ -56,7 +56,7 @@ func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 		require.NoError(t, err)
 		batches = append(batches, b)
 	}
-	stop := running(t, r)
+	stop := startRun(t, r)
 	begin := time.Now()
 	require.NoError(t, r.Add(t.Context(), batches...))
 	dropped := make(chan int)
@@ -82,6 +82,6 @@ func TestEventsWhoseSocketIsDroppedAHundredTimes(t *testing.T) {
 	all := time.Since(begin)
 	require.NoError(t, stop())
 	const perBatch = 9 // without events, the polls about one batch: their pause doubles from 10 ms to 2 s
-	assert.LessOrEqual(t, count.n.Load(), int64(all/(10*time.Millisecond))+perBatch*lanes*each)
-	t.Logf("%d batches in %s, %d questions", len(batches), took, count.n.Load())
+	assert.LessOrEqual(t, count.requests.Load(), int64(all/(10*time.Millisecond))+perBatch*lanes*each)
+	t.Logf("%d batches in %s, %d questions", len(batches), took, count.requests.Load())
 }

@@ -16,8 +16,8 @@ import (
 func TestExamplesOfPackages(t *testing.T) {
 	tier.Plain(t)
 	pages := 0
-	for _, p := range list(t, "./...") {
-		pkg := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+	for _, p := range goList(t, "./...") {
+		pkg := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, modulePath), "/")
 		if strings.Contains("/"+pkg, "/internal/") || strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "examples") {
 			continue
 		}

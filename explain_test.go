@@ -24,41 +24,41 @@ import (
 
 var somebody = batch.By{Actor: "ada", Reason: "to see"}
 
-// maze is a lane whose owners act one random step at a time, so that the lane reaches every
+// randomLane is a lane whose owners act one random step at a time, so that the lane reaches every
 // reachable state.
-type maze struct {
-	t      *testing.T
-	r      *rand.Rand
-	st     *memory.Store
-	runner *dltbatch.Runner
-	desk   *operator.Desk
-	q      store.ClaimQuery
-	choose store.Choose
-	keys   []batch.Key
-	claims map[batch.Key]store.Claim
+type randomLane struct {
+	t          *testing.T
+	rng        *rand.Rand
+	st         *memory.Store
+	runner     *dltbatch.Runner
+	desk       *operator.Desk
+	claimQuery store.ClaimQuery
+	choose     store.Choose
+	keys       []batch.Key
+	claims     map[batch.Key]store.Claim
 }
 
-const mazeLane = batch.ServiceID("lane")
+const randomLaneID = batch.ServiceID("lane")
 
-func newMaze(t *testing.T, seed uint64) *maze {
+func newRandomLane(t *testing.T, seed uint64) *randomLane {
 	r := rand.New(rand.NewPCG(seed, 1))
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.ResendHarmlessFor = []time.Duration{0, 2 * time.Minute, dlt.Forever}[r.IntN(3)]
 	traits.MaxInFlightPerService = []int{0, 1, 2}[r.IntN(3)]
 	strategy := []queuer.Strategy{queuer.Serial(), queuer.Parallel(0), queuer.Pipelined(2)}[r.IntN(3)]
-	m := &maze{t: t, r: r, st: memory.New(), claims: map[batch.Key]store.Claim{}}
+	m := &randomLane{t: t, rng: r, st: memory.New(), claims: map[batch.Key]store.Claim{}}
 	m.runner = newRunner(t, m.st, ledgermem.New(&ledgermem.Options{Traits: &traits}), &dltbatch.Options{Strategy: strategy, Instance: "one"})
 	var err error
 	m.desk, err = operator.New(m.st)
 	require.NoError(t, err)
-	kept, err := relied.Record{Settings: relied.SettingsOf(mazeLane, traits, time.Minute, strategy)}.Text()
+	kept, err := relied.Record{Settings: relied.SettingsOf(randomLaneID, traits, time.Minute, strategy)}.Text()
 	require.NoError(t, err)
-	_, err = texts.Serve(t.Context(), m.st, []texts.Served{{Service: mazeLane, Ledger: traits.Name}})
+	_, err = texts.Serve(t.Context(), m.st, []texts.Served{{Service: randomLaneID, Ledger: traits.Name}})
 	require.NoError(t, err)
 	_, err = texts.Put(t.Context(), m.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: kept})
 	require.NoError(t, err)
-	m.q = store.ClaimQuery{
-		Lanes: []batch.ServiceID{mazeLane}, Limit: 10, Window: strategy.Window, TTL: time.Minute, Instance: "one",
+	m.claimQuery = store.ClaimQuery{
+		Lanes: []batch.ServiceID{randomLaneID}, Limit: 10, Window: strategy.Window, TTL: time.Minute, Instance: "one",
 		Resend: func(batch.ServiceID) store.Resend {
 			return store.Resend{HarmlessFor: traits.ResendHarmlessFor, LateArrival: traits.LateArrival}
 		},
@@ -68,7 +68,7 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	for i, f := range []batch.Footprint{
 		{Writes: []string{"aa"}}, {Reads: []string{"aa01"}, Writes: []string{"bb"}}, {Writes: []string{"cc"}}, {}, {Writes: []string{"aa01"}},
 	} {
-		b := one(mazeLane, batch.ID(fmt.Sprintf("batch%d", i)))
+		b := newBatch(randomLaneID, batch.ID(fmt.Sprintf("batch%d", i)))
 		b.Footprint = f
 		b.Budget = batch.Budget{Attempts: r.IntN(2) * 3, EveryTry: r.IntN(2) == 0}
 		require.NoError(t, m.st.Add(t.Context(), b))
@@ -77,14 +77,14 @@ func newMaze(t *testing.T, seed uint64) *maze {
 	return m
 }
 
-func (m *maze) get(key batch.Key) batch.Record {
+func (m *randomLane) get(key batch.Key) batch.Record {
 	rec, err := m.st.Get(m.t.Context(), key)
 	require.NoError(m.t, err)
 	return rec
 }
 
-func (m *maze) claim() {
-	claimed, err := m.st.Claim(m.t.Context(), m.q, m.choose)
+func (m *randomLane) claim() {
+	claimed, err := m.st.Claim(m.t.Context(), m.claimQuery, m.choose)
 	require.NoError(m.t, err)
 	for _, run := range claimed.Runs {
 		for _, c := range run.Batches {
@@ -93,13 +93,13 @@ func (m *maze) claim() {
 	}
 }
 
-func (m *maze) record(o store.Outcome) {
+func (m *randomLane) record(o store.Outcome) {
 	_, err := m.st.Record(m.t.Context(), []store.Outcome{o})
 	require.NoError(m.t, err)
 }
 
-// posted records the result of the last claim of a batch.
-func (m *maze) posted(key batch.Key, f store.Finding) {
+// recordPost records the result of the last claim of a batch.
+func (m *randomLane) recordPost(key batch.Key, f store.Finding) {
 	c := m.claims[key]
 	o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: f, Attempt: c.Attempt, Back: c.From, Check: time.Second, Delay: 5 * time.Second}
 	if f != store.Accepted && f != store.Unposted {
@@ -108,9 +108,9 @@ func (m *maze) posted(key batch.Key, f store.Finding) {
 	m.record(o)
 }
 
-// found records the monitor's finding about a batch, if the monitor owns it.
-func (m *maze) found(key batch.Key, f store.Finding) {
-	rows, err := m.st.Pending(m.t.Context(), store.PendingQuery{Limit: 100, Lease: time.Second, Services: []batch.ServiceID{mazeLane}})
+// recordFinding records the monitor's finding about a batch, if the monitor owns it.
+func (m *randomLane) recordFinding(key batch.Key, f store.Finding) {
+	rows, err := m.st.Pending(m.t.Context(), store.PendingQuery{Limit: 100, Lease: time.Second, Services: []batch.ServiceID{randomLaneID}})
 	require.NoError(m.t, err)
 	for _, row := range rows {
 		if row.Key == key {
@@ -123,13 +123,7 @@ func (m *maze) found(key batch.Key, f store.Finding) {
 	}
 }
 
-func (m *maze) see(key batch.Key) batch.Record {
-	rec, err := m.st.Get(m.t.Context(), key)
-	require.NoError(m.t, err)
-	return rec
-}
-
-func (m *maze) steer(s store.Steering) {
+func (m *randomLane) steer(s store.Steering) {
 	c, err := m.st.Control(m.t.Context(), s.Scope)
 	require.NoError(m.t, err)
 	s.By, s.Seen = somebody, c.Version
@@ -137,36 +131,36 @@ func (m *maze) steer(s store.Steering) {
 	require.NoError(m.t, err)
 }
 
-// step does one random act.
-func (m *maze) step() {
-	key := m.keys[m.r.IntN(len(m.keys))]
+// doRandomAct does one random act.
+func (m *randomLane) doRandomAct() {
+	key := m.keys[m.rng.IntN(len(m.keys))]
 	ctx := m.t.Context()
-	scope := []batch.Scope{batch.Only(mazeLane), batch.Everything()}[m.r.IntN(2)]
-	switch m.r.IntN(16) {
+	scope := []batch.Scope{batch.Only(randomLaneID), batch.Everything()}[m.rng.IntN(2)]
+	switch m.rng.IntN(16) {
 	case 0, 1, 2, 3:
 		m.claim()
 	case 4, 5, 6:
-		m.posted(key, store.Accepted+store.Finding(m.r.IntN(int(store.Refused-store.Accepted)+1)))
+		m.recordPost(key, store.Accepted+store.Finding(m.rng.IntN(int(store.Refused-store.Accepted)+1)))
 	case 7, 8, 9:
-		m.found(key, store.IsPending+store.Finding(m.r.IntN(int(store.Undecidable-store.IsPending)+1)))
+		m.recordFinding(key, store.IsPending+store.Finding(m.rng.IntN(int(store.Undecidable-store.IsPending)+1)))
 	case 10:
-		time.Sleep([]time.Duration{time.Second, 10 * time.Second, 2 * time.Minute}[m.r.IntN(3)])
+		time.Sleep([]time.Duration{time.Second, 10 * time.Second, 2 * time.Minute}[m.rng.IntN(3)])
 	case 11:
 		m.steer(store.Steering{Scope: scope, Action: batch.ActionPause})
 	case 12:
 		m.steer(store.Steering{Scope: scope, Action: batch.ActionResume})
 	case 13:
-		m.steer(store.Steering{Scope: batch.Only(mazeLane), Action: batch.ActionSetPolicy, Policy: batch.Policy(m.r.IntN(4))})
+		m.steer(store.Steering{Scope: batch.Only(randomLaneID), Action: batch.ActionSetPolicy, Policy: batch.Policy(m.rng.IntN(4))})
 	case 14:
-		_, _ = m.runner.Cancel(ctx, m.see(key), somebody) // fails where it is not allowed
+		_, _ = m.runner.Cancel(ctx, m.get(key), somebody) // fails where it is not allowed
 	default:
-		_, _ = m.runner.Requeue(ctx, m.see(key), somebody)
+		_, _ = m.runner.Requeue(ctx, m.get(key), somebody)
 	}
 }
 
-// follow obeys Explain until the batch has moved. The lane has few batches, so few steps are
+// followExplanations obeys Explain until the batch has moved. The lane has few batches, so few steps are
 // enough.
-func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
+func (m *randomLane) followExplanations(key batch.Key, causes map[batch.Cause]int) {
 	before := m.get(key)
 	var path []batch.Explanation
 	for range 200 {
@@ -176,8 +170,8 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 		e := m.explain(key)
 		path = append(path, e)
 		causes[e.Cause]++
-		m.check(e)
-		m.obey(e, causes)
+		m.checkExplanation(e)
+		m.doRemedy(e, causes)
 	}
 	for _, e := range path[:min(len(path), 8)] {
 		m.t.Logf("%+v", e)
@@ -187,7 +181,7 @@ func (m *maze) follow(key batch.Key, causes map[batch.Cause]int) {
 
 // explain asks the Runner, and a process that has no ledger. Both give the same answer while the
 // Runner's instance runs.
-func (m *maze) explain(key batch.Key) batch.Explanation {
+func (m *randomLane) explain(key batch.Key) batch.Explanation {
 	require.NoError(m.t, new(texts.Presence).Show(m.t.Context(), m.st, store.Instance{ID: "1", Name: "one"}))
 	e, err := m.runner.Explain(m.t.Context(), key)
 	require.NoError(m.t, err)
@@ -197,8 +191,8 @@ func (m *maze) explain(key batch.Key) batch.Explanation {
 	return e
 }
 
-// causes checks that the groups of all open batches agree with the explanation of each batch.
-func (m *maze) causes() {
+// checkCauses checks that the groups of all open batches agree with the explanation of each batch.
+func (m *randomLane) checkCauses() {
 	want := map[operator.Reason]int{}
 	for _, key := range m.keys {
 		if m.get(key).Final() {
@@ -246,7 +240,7 @@ func (m *maze) causes() {
 	require.Equal(m.t, want, have)
 }
 
-func (m *maze) check(e batch.Explanation) {
+func (m *randomLane) checkExplanation(e batch.Explanation) {
 	require.NotEmpty(m.t, e.Cause)
 	require.NotEmpty(m.t, e.Remedy)
 	require.NotEmpty(m.t, e.Text)
@@ -261,8 +255,8 @@ func (m *maze) check(e batch.Explanation) {
 	}
 }
 
-// obey does the remedy of an explanation, in the role that it names.
-func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
+// doRemedy does the remedy of an explanation, in the role that it names.
+func (m *randomLane) doRemedy(e batch.Explanation, causes map[batch.Cause]int) {
 	ctx := m.t.Context()
 	switch e.Remedy {
 	case batch.RemedyResume:
@@ -272,38 +266,38 @@ func (m *maze) obey(e batch.Explanation, causes map[batch.Cause]int) {
 		_, err := m.runner.Release(ctx, e.Control, somebody)
 		require.NoError(m.t, err, "%+v", e)
 	case batch.RemedyDecide:
-		_, err := m.runner.Decide(ctx, e.Seen(), []batch.Ruling{batch.WasCommitted, batch.NotExecutedSendAgain, batch.NotExecutedReject}[m.r.IntN(3)], somebody)
+		_, err := m.runner.Decide(ctx, e.Seen(), []batch.Ruling{batch.WasCommitted, batch.NotExecutedSendAgain, batch.NotExecutedReject}[m.rng.IntN(3)], somebody)
 		require.NoError(m.t, err, "%+v", e)
 	case batch.RemedyBlocker:
-		m.follow(e.Blocker, causes)
+		m.followExplanations(e.Blocker, causes)
 	case batch.RemedyWait:
 		time.Sleep(e.Next)
-		m.wait(e)
+		m.doOwnersWork(e)
 	default:
 		m.t.Fatalf("an open batch whose remedy is %s: %+v", e.Remedy, e)
 	}
 }
 
-// wait does the next work of the batch's owner.
-func (m *maze) wait(e batch.Explanation) {
+// doOwnersWork does the next work of the batch's owner.
+func (m *randomLane) doOwnersWork(e batch.Explanation) {
 	switch e.Cause {
 	case batch.CauseReady:
 		m.claim()
 		require.NotEqual(m.t, e.State, m.get(e.Key).State, "what is ready is taken by the next claim: %+v", e)
 	case batch.CauseDelayed:
 	case batch.CauseClaimed:
-		m.posted(e.Key, store.Accepted)
+		m.recordPost(e.Key, store.Accepted)
 	case batch.CauseInDoubt:
 		if e.State.Claimable() {
 			m.claim()
 			require.Equal(m.t, batch.Submitting, m.get(e.Key).State, "%+v", e)
 			return
 		}
-		m.found(e.Key, store.NotCommitted)
+		m.recordFinding(e.Key, store.NotCommitted)
 	case batch.CauseLedger:
-		m.found(e.Key, store.IsCommitted)
+		m.recordFinding(e.Key, store.IsCommitted)
 	case batch.CauseSettling:
-		m.found(e.Key, store.Settled)
+		m.recordFinding(e.Key, store.Settled)
 	default:
 		m.t.Fatalf("wait for what? %+v", e)
 	}
@@ -315,20 +309,20 @@ func TestExplainMovesWhateverStands(t *testing.T) {
 	causes := map[batch.Cause]int{}
 	for seed := range uint64(400) {
 		synctest.Test(t, func(t *testing.T) {
-			m := newMaze(t, seed)
+			m := newRandomLane(t, seed)
 			for i := range 40 {
-				m.step()
+				m.doRandomAct()
 				if i%10 == int(seed)%10 { // in this step the test explains all batches
-					m.causes()
+					m.checkCauses()
 				}
-				key := m.keys[m.r.IntN(len(m.keys))]
-				if m.r.IntN(8) == 0 && !m.get(key).Final() {
-					m.follow(key, causes)
+				key := m.keys[m.rng.IntN(len(m.keys))]
+				if m.rng.IntN(8) == 0 && !m.get(key).Final() {
+					m.followExplanations(key, causes)
 					continue
 				}
 				e := m.explain(key)
 				if !m.get(key).Final() {
-					m.check(e)
+					m.checkExplanation(e)
 				}
 			}
 			if t.Failed() {

@@ -24,25 +24,25 @@ func TestExplainSaysThatNothingIsPosted(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				open := false
-				ledger := named("one", func(t *dlt.Traits) { t.PressureScope = dlt.ScopeEndpoint }, func(batch.Attempt) ledgermem.Fault {
+				ledger := namedLedger("one", func(t *dlt.Traits) { t.PressureScope = dlt.ScopeEndpoint }, func(batch.Attempt) ledgermem.Fault {
 					if open {
 						return ledgermem.Fault{}
 					}
 					return ledgermem.Fault{Kind: kind}
 				})
-				r := started(t, memory.New(), ledger, nil)
-				require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+				r := newStartedRunner(t, memory.New(), ledger, nil)
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "a"), newBatch("s", "b")))
 				time.Sleep(time.Minute)
-				for _, b := range []batch.Batch{one("s", "a"), one("s", "b")} {
+				for _, b := range []batch.Batch{newBatch("s", "a"), newBatch("s", "b")} {
 					e, err := r.Explain(t.Context(), b.Key())
 					require.NoError(t, err)
 					assert.Contains(t, e.Text, says)
 				}
 				open = true
-				require.NoError(t, r.Add(t.Context(), one("s", "c")))
-				_, err := r.Await(t.Context(), one("s", "a").Key())
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "c")))
+				_, err := r.Await(t.Context(), newBatch("s", "a").Key())
 				require.NoError(t, err)
-				e, err := r.Explain(t.Context(), one("s", "c").Key())
+				e, err := r.Explain(t.Context(), newBatch("s", "c").Key())
 				require.NoError(t, err)
 				assert.NotContains(t, e.Text, "Nothing is posted")
 			})

@@ -16,11 +16,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// silent is a ledger that executes every batch that it gets, even twice, and answers no status
+// silentLedger is a ledger that executes every batch that it gets, even twice, and answers no status
 // query. A person has to look at its executions.
-type silent struct{ *ledgermem.Ledger }
+type silentLedger struct{ *ledgermem.Ledger }
 
-func (silent) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, _ error) {
+func (silentLedger) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, _ error) {
 	for _, a := range attempts {
 		all = append(all, batch.Status{ID: a.ID, Reported: batch.ReportedUnknown})
 	}
@@ -35,32 +35,32 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.Resolves = false
-		ledger := silent{ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {
+		ledger := silentLedger{ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(a batch.Attempt) ledgermem.Fault {
 			if a.Number == 1 {
 				return ledgermem.Fault{Kind: ledgermem.LostRequest}
 			}
 			return ledgermem.Fault{Kind: ledgermem.LostReply}
 		}})}
 		r := newRunner(t, memory.New(), ledger, nil)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Minute)
-		ada, bob := see(t, r, b), see(t, r, b)
+		ada, bob := recordOf(t, r, b), recordOf(t, r, b)
 		require.NotEmpty(t, ada.Decision)
 		require.Empty(t, ledger.Log("s"), "that is what both of them see")
 
 		_, err := r.Decide(t.Context(), ada, batch.NotExecutedSendAgain, batch.By{Actor: "ada", Reason: "it is not there"})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		again := see(t, r, b)
+		again := recordOf(t, r, b)
 		require.NotEmpty(t, again.Decision, "and it looks as before")
 		require.Equal(t, 2, again.Attempt)
 		require.Equal(t, []batch.ID{"a"}, ledger.Log("s"))
 
 		time.Sleep(3 * time.Hour)
-		require.Equal(t, again.Version, see(t, r, b).Version, "that it is asked about on and on is no reason to look again")
+		require.Equal(t, again.Version, recordOf(t, r, b).Version, "that it is asked about on and on is no reason to look again")
 
 		_, err = r.Decide(t.Context(), bob, batch.NotExecutedSendAgain, batch.By{Actor: "bob", Reason: "it is not there"})
 		var moved *batch.MovedOnError
@@ -84,9 +84,9 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
-		old := see(t, r, b)
+		old := recordOf(t, r, b)
 		cancelled, err := r.Cancel(t.Context(), old, somebody)
 		require.NoError(t, err)
 		requeued, err := r.Requeue(t.Context(), cancelled, somebody)
@@ -104,7 +104,7 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 				var moved *batch.MovedOnError
 				require.ErrorAs(t, err, &moved)
 				assert.Equal(t, requeued, moved.Now)
-				assert.Equal(t, requeued, see(t, r, b))
+				assert.Equal(t, requeued, recordOf(t, r, b))
 			}
 		}
 		// Of the record that was seen, the key and the version are enough.
@@ -122,11 +122,11 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 // lane again. A release by a person who saw only the first halt does not end the second.
 func TestAReleaseIsOfTheHaltThatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger, _ := refuse("bad", "worse")
+		ledger, _ := newRefusingLedger("bad", "worse")
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Policy: batch.PolicyHalt})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		bad, worse, next := one("s", "bad"), one("s", "worse"), one("s", "next")
+		bad, worse, next := newBatch("s", "bad"), newBatch("s", "worse"), newBatch("s", "next")
 		require.NoError(t, r.Add(t.Context(), bad, worse, next))
 		await(t, r, bad)
 		seen, err := r.Control(t.Context(), batch.Only("s"))
@@ -139,7 +139,7 @@ func TestAReleaseIsOfTheHaltThatWasSeen(t *testing.T) {
 		var moved *batch.MovedOnError
 		assert.ErrorAs(t, err, &moved)
 		time.Sleep(time.Minute)
-		require.Equal(t, batch.Queued, see(t, r, next).State, "nobody has looked into the second halt")
+		require.Equal(t, batch.Queued, recordOf(t, r, next).State, "nobody has looked into the second halt")
 		require.ErrorIs(t, err, batch.ErrMovedOn)
 		assert.Equal(t, worse.ID, moved.Control.HaltedBy)
 		_, err = r.SetPolicy(t.Context(), seen, batch.PolicyContinue, somebody)

@@ -26,12 +26,12 @@ func TestFlows(t *testing.T) {
 			return ledgermem.Fault{Latency: 2 * time.Second}
 		}})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Instance: "i"})
-		b := one("s", "first")
+		b := newBatch("s", "first")
 		require.NoError(t, r.Add(ctx, b))
 		time.Sleep(4 * time.Second)
 		keepRunning(t, r)
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
-		cancelled := one("s", "cancelled")
+		cancelled := newBatch("s", "cancelled")
 		_, err := r.Pause(ctx, batch.Only("s"), batch.By{Actor: "ada", Reason: "r"})
 		require.NoError(t, err)
 		require.NoError(t, r.Add(ctx, cancelled))
@@ -41,7 +41,7 @@ func TestFlows(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 
-		flows := stats(t, r).Instances[0].Flows
+		flows := statsOf(t, r).Instances[0].Flows
 		require.NotEmpty(t, flows)
 		var all store.Flow
 		for _, f := range flows {
@@ -59,7 +59,7 @@ func TestFlows(t *testing.T) {
 		assert.Less(t, all.Finality.Max, 10*time.Second)
 
 		time.Sleep(10 * time.Minute)
-		i := stats(t, r).Instances[0]
+		i := statsOf(t, r).Instances[0]
 		require.Len(t, i.Flows, store.MaxFlows)
 		for n, f := range i.Flows {
 			assert.Zero(t, f.Final, "it is long ago")
@@ -78,12 +78,12 @@ func TestInstanceShowsWhyItIsPaused(t *testing.T) {
 				tr := ledgermem.Unforgiving(0)
 				tr.PressureScope = dlt.ScopeEndpoint
 				ledger := ledgermem.New(&ledgermem.Options{Traits: &tr, Fault: func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: fault} }})
-				r := started(t, memory.New(), ledger, &dltbatch.Options{Instance: "i"})
-				require.NoError(t, r.Add(t.Context(), one("s", "b")))
+				r := newStartedRunner(t, memory.New(), ledger, &dltbatch.Options{Instance: "i"})
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "b")))
 				var i store.Instance
 				for range 1000 {
-					if time.Sleep(time.Second); len(stats(t, r).Instances) > 0 {
-						if i = stats(t, r).Instances[0]; i.Paused {
+					if time.Sleep(time.Second); len(statsOf(t, r).Instances) > 0 {
+						if i = statsOf(t, r).Instances[0]; i.Paused {
 							break
 						}
 					}

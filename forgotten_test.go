@@ -21,45 +21,45 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// rewound is a store that can be put back to an earlier state, while no Runner runs: the database
+// rewindableStore is a store that can be put back to an earlier state, while no Runner runs: the database
 // after a failover that lost commits, or after the restore of a backup.
-type rewound struct{ *memory.Store }
+type rewindableStore struct{ *memory.Store }
 
 // rewind puts the store back to the moment after the batches all were added.
-func (f *rewound) rewind(t *testing.T, all ...batch.Batch) {
+func (f *rewindableStore) rewind(t *testing.T, all ...batch.Batch) {
 	f.Store = memory.New()
 	require.NoError(t, f.Add(t.Context(), all...))
 }
 
-// troubles collects the errors about attempts that the database forgot.
-type troubles struct {
-	mu  sync.Mutex
-	all []error
+// forgottenErrors collects the errors about attempts that the database forgot.
+type forgottenErrors struct {
+	mu   sync.Mutex
+	errs []error
 }
 
-func (s *troubles) Observe(_ context.Context, e batch.Event) {
+func (s *forgottenErrors) Observe(_ context.Context, e batch.Event) {
 	if e.Kind == batch.EventTrouble && errors.Is(e.Err, batch.ErrForgotten) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.all = append(s.all, e.Err)
+		s.errs = append(s.errs, e.Err)
 	}
 }
 
-// keepsBytes is a ledger whose client prepares bytes, and finds a batch only by its bytes. Without
+// findsByBytesLedger is a ledger whose client prepares bytes, and finds a batch only by its bytes. Without
 // bytes the client says that nothing was sent, and that the batch is void.
-type keepsBytes struct{ *ledgermem.Ledger }
+type findsByBytesLedger struct{ *ledgermem.Ledger }
 
-func (l keepsBytes) Traits(s batch.ServiceID) dlt.Traits {
+func (l findsByBytesLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := l.Ledger.Traits(s)
 	t.Prepares = true
 	return t
 }
 
-func (keepsBytes) Prepare(_ context.Context, a batch.Attempt) ([]byte, error) {
+func (findsByBytesLedger) Prepare(_ context.Context, a batch.Attempt) ([]byte, error) {
 	return fmt.Appendf(nil, "%s as %d", a.ID, a.Number), nil
 }
 
-func (l keepsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+func (l findsByBytesLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
 	for _, a := range attempts {
 		if len(a.Prepared) == 0 {
 			all = append(all, batch.Status{ID: a.ID, Reported: batch.ReportedVoid})
@@ -96,10 +96,10 @@ func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 				ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 12 * time.Second})
 				var client dlt.Ledger = ledger
 				if c.prepares {
-					client = keepsBytes{ledger}
+					client = findsByBytesLedger{ledger}
 				}
-				st := &rewound{memory.New()}
-				seen := &troubles{}
+				st := &rewindableStore{memory.New()}
+				seen := &forgottenErrors{}
 				r, err := dltbatch.New(st, client, &dltbatch.Options{Observer: seen, Strategy: c.strategy})
 				require.NoError(t, err)
 				var all []batch.Batch
@@ -113,7 +113,7 @@ func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 				st.rewind(t, all...)
 				serveFor(t, r, 3*time.Minute)
 				assert.Equal(t, []batch.ID{"b0", "b1", "b2"}, ledger.Log("s"), "%d were executed before", before)
-				assert.NotEmpty(t, seen.all)
+				assert.NotEmpty(t, seen.errs)
 				for _, b := range all {
 					rec, err := r.Get(t.Context(), b.Key())
 					require.NoError(t, err)
@@ -124,24 +124,24 @@ func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 	}
 }
 
-// unanswered is a store that loses its first answer to each Record.
-type unanswered struct {
-	*rewound
-	lost bool // true if the last answer was lost
+// lostRecordReplyStore is a store that loses its first answer to each Record.
+type lostRecordReplyStore struct {
+	*rewindableStore
+	lastReplyWasLost bool // true if the last answer was lost
 }
 
-func (d *unanswered) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
-	applied, err := d.rewound.Record(ctx, outcomes)
-	if d.lost = !d.lost; d.lost {
+func (d *lostRecordReplyStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+	applied, err := d.rewindableStore.Record(ctx, outcomes)
+	if d.lastReplyWasLost = !d.lastReplyWasLost; d.lastReplyWasLost {
 		return nil, errors.New("the connection was lost")
 	}
 	return applied, err
 }
 
-// refusesFirst is a ledger that refuses the first attempt of each batch.
-type refusesFirst struct{ *ledgermem.Ledger }
+// firstAttemptRefuser is a ledger that refuses the first attempt of each batch.
+type firstAttemptRefuser struct{ *ledgermem.Ledger }
 
-func (l refusesFirst) Submit(ctx context.Context, a batch.Attempt) error {
+func (l firstAttemptRefuser) Submit(ctx context.Context, a batch.Attempt) error {
 	if a.Number == 1 {
 		return dlt.ErrRejected
 	}
@@ -152,8 +152,8 @@ func (l refusesFirst) Submit(ctx context.Context, a batch.Attempt) error {
 // final.
 func TestAnOutcomeWithoutAnAnswerIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := &unanswered{rewound: &rewound{memory.New()}}, &troubles{}
-		r, err := dltbatch.New(st, refusesFirst{ledgermem.New(nil)}, &dltbatch.Options{Observer: seen})
+		st, seen := &lostRecordReplyStore{rewindableStore: &rewindableStore{memory.New()}}, &forgottenErrors{}
+		r, err := dltbatch.New(st, firstAttemptRefuser{ledgermem.New(nil)}, &dltbatch.Options{Observer: seen})
 		require.NoError(t, err)
 		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
 		require.NoError(t, r.Add(t.Context(), b))
@@ -163,8 +163,8 @@ func TestAnOutcomeWithoutAnAnswerIsHeld(t *testing.T) {
 		require.Equal(t, batch.Rejected, rec.State)
 		st.rewind(t, b)
 		serveFor(t, r, time.Second)
-		require.Len(t, seen.all, 1)
-		assert.ErrorContains(t, seen.all[0], "this process knows it as final")
+		require.Len(t, seen.errs, 1)
+		assert.ErrorContains(t, seen.errs[0], "this process knows it as final")
 	})
 }
 
@@ -183,7 +183,7 @@ func TestTheDoubtIsAsOldAsTheForgottenAttempt(t *testing.T) {
 		traits := ledgermem.Unforgiving(0)
 		traits.ResendHarmlessFor, traits.Resolves = 10*time.Minute, false
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, DeduplicateFor: 10 * time.Minute})
-		st := &rewound{memory.New()}
+		st := &rewindableStore{memory.New()}
 		r, err := dltbatch.New(st, ledger, nil)
 		require.NoError(t, err)
 		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
@@ -205,8 +205,8 @@ func TestTheDoubtIsAsOldAsTheForgottenAttempt(t *testing.T) {
 func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 12 * time.Second})
-		st := &rewound{memory.New()}
-		r, err := dltbatch.New(st, keepsBytes{ledger}, nil)
+		st := &rewindableStore{memory.New()}
+		r, err := dltbatch.New(st, findsByBytesLedger{ledger}, nil)
 		require.NoError(t, err)
 		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
 		require.NoError(t, r.Add(t.Context(), b))
@@ -227,17 +227,17 @@ func TestTheLedgerIsAskedAboutTheBytesThatWereSent(t *testing.T) {
 	})
 }
 
-// noKeeping is a store whose KeepPrepared fails for a while.
-type noKeeping struct {
-	*rewound
-	until time.Time
+// failingKeepStore is a store whose KeepPrepared fails for a while.
+type failingKeepStore struct {
+	*rewindableStore
+	failsUntil time.Time
 }
 
-func (d *noKeeping) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
-	if time.Now().Before(d.until) {
+func (d *failingKeepStore) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
+	if time.Now().Before(d.failsUntil) {
 		return nil, errors.New("the connection was lost")
 	}
-	return d.rewound.KeepPrepared(ctx, all)
+	return d.rewindableStore.KeepPrepared(ctx, all)
 }
 
 // TestForgottenBytesAreKeptOnceTheStoreAnswers: another process has declared the bytes of an
@@ -249,8 +249,8 @@ func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 		t.Run(serves.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ledger := ledgermem.New(nil)
-				st := &noKeeping{rewound: &rewound{memory.New()}}
-				r, err := dltbatch.New(st, endsBytes{keepsBytes{ledger}}, &dltbatch.Options{FirstPoll: time.Minute, PollInterval: time.Minute})
+				st := &failingKeepStore{rewindableStore: &rewindableStore{memory.New()}}
+				r, err := dltbatch.New(st, voidBytesLedger{findsByBytesLedger{ledger}}, &dltbatch.Options{FirstPoll: time.Minute, PollInterval: time.Minute})
 				require.NoError(t, err)
 				b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
 				require.NoError(t, r.Add(t.Context(), b))
@@ -264,7 +264,7 @@ func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 					Ref: rows[0].Ref, Version: rows[0].Version, By: batch.ByMonitor, Finding: store.IsVoid, Prepared: rows[0].Prepared,
 				}})
 				require.NoError(t, err)
-				st.until = time.Now().Add(10 * time.Second)
+				st.failsUntil = time.Now().Add(10 * time.Second)
 				serveFor(t, r, serves)
 				serveFor(t, r, 30*time.Minute)
 				rec, err := r.Get(t.Context(), b.Key())
@@ -276,23 +276,23 @@ func TestForgottenBytesAreKeptOnceTheStoreAnswers(t *testing.T) {
 	}
 }
 
-// endsBytes is a ledger on which the bytes of the first attempt are void, because another
+// voidBytesLedger is a ledger on which the bytes of the first attempt are void, because another
 // transaction has used up what they need.
-type endsBytes struct{ keepsBytes }
+type voidBytesLedger struct{ findsByBytesLedger }
 
-func (l endsBytes) Submit(ctx context.Context, a batch.Attempt) error {
+func (l voidBytesLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	if a.Number == 1 {
 		return dlt.ErrDoubt
 	}
-	return l.keepsBytes.Submit(ctx, a)
+	return l.findsByBytesLedger.Submit(ctx, a)
 }
 
-func (l endsBytes) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
+func (l voidBytesLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, err error) {
 	for _, a := range attempts {
 		if string(a.Prepared) == "b as 1" {
 			a.Prepared = nil
 		}
-		known, err := l.keepsBytes.BatchStatuses(ctx, s, []batch.Attempt{a})
+		known, err := l.findsByBytesLedger.BatchStatuses(ctx, s, []batch.Attempt{a})
 		if err != nil {
 			return nil, err
 		}
@@ -308,7 +308,7 @@ func TestAnotherProcessEndsTheBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(nil)
 		st := memory.New()
-		r, err := dltbatch.New(st, endsBytes{keepsBytes{ledger}}, &dltbatch.Options{FirstPoll: time.Minute, PollInterval: time.Minute})
+		r, err := dltbatch.New(st, voidBytesLedger{findsByBytesLedger{ledger}}, &dltbatch.Options{FirstPoll: time.Minute, PollInterval: time.Minute})
 		require.NoError(t, err)
 		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
 		require.NoError(t, r.Add(t.Context(), b))
@@ -342,8 +342,8 @@ func TestAnotherProcessEndsTheBytes(t *testing.T) {
 func TestOtherBytesAreNotTheBytesThatWereSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(nil)
-		st := &rewound{memory.New()}
-		r, err := dltbatch.New(st, endsBytes{keepsBytes{ledger}}, nil)
+		st := &rewindableStore{memory.New()}
+		r, err := dltbatch.New(st, voidBytesLedger{findsByBytesLedger{ledger}}, nil)
 		require.NoError(t, err)
 		b := batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}
 		require.NoError(t, r.Add(t.Context(), b))

@@ -14,74 +14,74 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trick is a change that a proxy between the client and the node makes to an answer.
-type trick string
+// answerChange is a change that a proxy between the client and the node makes to an answer.
+type answerChange string
 
 const (
-	honest     trick = "honest"
-	refuses    trick = "401"
-	forbids    trick = "403"
-	breaks     trick = "500"
-	rejects    trick = "400"
-	truncates  trick = "truncated"
-	redirects  trick = "redirect"
-	misdirects trick = "redirect to nowhere"
-	resets     trick = "reset"
-	babbles    trick = "no JSON"
-	misspeaks  trick = "another word"
+	unchangedAnswer   answerChange = "honest"
+	answers401        answerChange = "401"
+	answers403        answerChange = "403"
+	answers500        answerChange = "500"
+	answers400        answerChange = "400"
+	truncatedAnswer   answerChange = "truncated"
+	redirectAnswer    answerChange = "redirect"
+	redirectToNowhere answerChange = "redirect to nowhere"
+	resetConnection   answerChange = "reset"
+	noJSONAnswer      answerChange = "no JSON"
+	anotherWordAnswer answerChange = "another word"
 )
 
-// gossip is a proxy before a node. It reveals secrets: each answer that it makes itself repeats
+// leakingProxy is a proxy before a node. It reveals secrets: each answer that it makes itself repeats
 // the Authorization header and the path of the request. The path of its own address contains a
 // key.
-type gossip struct {
-	node  http.Handler
-	addr  string
-	http  *http.Server
-	ended chan struct{}
+type leakingProxy struct {
+	node    http.Handler
+	address string
+	server  *http.Server
+	ended   chan struct{}
 
-	mu    sync.Mutex
-	plans map[string][]trick // tricks that remain, by kind of request
-	did   map[string]int
+	mu          sync.Mutex
+	plans       map[string][]answerChange // tricks that remain, by kind of request
+	changesMade map[string]int
 }
 
-func newGossip(t *testing.T, node http.Handler) *gossip {
-	g := &gossip{node: http.StripPrefix("/"+secretPath, node), addr: "127.0.0.1:0", did: map[string]int{}, plans: map[string][]trick{
-		"submit":   {honest, rejects, refuses, honest, breaks, honest, truncates, redirects, honest, misdirects, honest, resets, forbids},
-		"statuses": {refuses, honest, breaks, truncates, redirects, misdirects, resets, babbles, misspeaks, forbids},
-		"events":   {refuses, breaks, redirects, misdirects, resets, babbles},
-		"receipts": {honest, refuses, breaks, babbles, truncates},
+func newLeakingProxy(t *testing.T, node http.Handler) *leakingProxy {
+	g := &leakingProxy{node: http.StripPrefix("/"+secretPath, node), address: "127.0.0.1:0", changesMade: map[string]int{}, plans: map[string][]answerChange{
+		"submit":   {unchangedAnswer, answers400, answers401, unchangedAnswer, answers500, unchangedAnswer, truncatedAnswer, redirectAnswer, unchangedAnswer, redirectToNowhere, unchangedAnswer, resetConnection, answers403},
+		"statuses": {answers401, unchangedAnswer, answers500, truncatedAnswer, redirectAnswer, redirectToNowhere, resetConnection, noJSONAnswer, anotherWordAnswer, answers403},
+		"events":   {answers401, answers500, redirectAnswer, redirectToNowhere, resetConnection, noJSONAnswer},
+		"receipts": {unchangedAnswer, answers401, answers500, noJSONAnswer, truncatedAnswer},
 	}}
-	g.up(t)
-	t.Cleanup(g.down)
+	g.start(t)
+	t.Cleanup(g.stop)
 	return g
 }
 
-func (g *gossip) up(t *testing.T) {
-	l, err := net.Listen("tcp", g.addr)
+func (g *leakingProxy) start(t *testing.T) {
+	l, err := net.Listen("tcp", g.address)
 	require.NoError(t, err)
-	g.addr = l.Addr().String()
+	g.address = l.Addr().String()
 	server, ended := &http.Server{Handler: g, ReadHeaderTimeout: time.Minute}, make(chan struct{})
-	g.http, g.ended = server, ended
+	g.server, g.ended = server, ended
 	go func() {
 		defer close(ended)
 		_ = server.Serve(l) // returns when g.http is closed
 	}()
 }
 
-func (g *gossip) down() {
-	_ = g.http.Close() // closes the open connections, too
+func (g *leakingProxy) stop() {
+	_ = g.server.Close() // closes the open connections, too
 	<-g.ended
 }
 
-// done reports whether every trick that both ledgers have was played.
-func (g *gossip) done() bool {
+// allChangesMade reports whether every trick that both ledgers have was played.
+func (g *leakingProxy) allChangesMade() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.plans["submit"])+len(g.plans["statuses"])+len(g.plans["events"]) == 0
 }
 
-func (g *gossip) next(r *http.Request) trick {
+func (g *leakingProxy) nextChange(r *http.Request) answerChange {
 	what := "submit"
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/batch_statuses"):
@@ -95,14 +95,14 @@ func (g *gossip) next(r *http.Request) trick {
 	defer g.mu.Unlock()
 	plan := g.plans[what]
 	if len(plan) == 0 {
-		return honest
+		return unchangedAnswer
 	}
 	g.plans[what] = plan[1:]
-	g.did[what+" "+string(plan[0])]++
+	g.changesMade[what+" "+string(plan[0])]++
 	return plan[0]
 }
 
-func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *leakingProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	told := r.Header.Get("Authorization") + " at " + r.RequestURI
 	echo := func(status int) {
 		w.Header().Set("Content-Type", "application/json")
@@ -112,30 +112,30 @@ func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"error": map[string]any{"code": 30, "title": told, "message": "I was told " + told},
 		})
 	}
-	switch what := g.next(r); what {
-	case refuses:
+	switch what := g.nextChange(r); what {
+	case answers401:
 		echo(http.StatusUnauthorized)
-	case forbids:
+	case answers403:
 		echo(http.StatusForbidden)
-	case breaks:
+	case answers500:
 		echo(http.StatusInternalServerError)
-	case rejects:
+	case answers400:
 		echo(http.StatusBadRequest)
-	case redirects:
-		w.Header().Set("Location", "http://"+g.addr+"/elsewhere?token="+told)
+	case redirectAnswer:
+		w.Header().Set("Location", "http://"+g.address+"/elsewhere?token="+told)
 		echo(http.StatusTemporaryRedirect)
-	case misdirects:
+	case redirectToNowhere:
 		w.Header().Set("Location", "http://%zz/"+told)
 		echo(http.StatusTemporaryRedirect)
-	case resets:
+	case resetConnection:
 		panic(http.ErrAbortHandler)
-	case babbles:
+	case noJSONAnswer:
 		_, _ = w.Write([]byte(told + " is no JSON"))
-	case misspeaks, truncates:
+	case anotherWordAnswer, truncatedAnswer:
 		answer := httptest.NewRecorder()
 		g.node.ServeHTTP(answer, r)
-		if what == misspeaks {
-			bend(w, answer, told)
+		if what == anotherWordAnswer {
+			leakInStatus(w, answer, told)
 			return
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(answer.Body.Len()))
@@ -147,8 +147,8 @@ func (g *gossip) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bend replaces the word of a status in an answer by the secret.
-func bend(w http.ResponseWriter, answer *httptest.ResponseRecorder, told string) {
+// leakInStatus replaces the word of a status in an answer by the secret.
+func leakInStatus(w http.ResponseWriter, answer *httptest.ResponseRecorder, told string) {
 	text := answer.Body.String()
 	for _, word := range []string{"Unknown", "Pending", "Valid", "Invalid", "Committed"} {
 		text = strings.ReplaceAll(text, `"`+word+`"`, strconv.Quote(told))

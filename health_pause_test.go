@@ -96,23 +96,23 @@ func TestAnIdleRunnerDoesNotStayPaused(t *testing.T) {
 	})
 }
 
-// standby is a store that answers reads and refuses writes, like a server that was demoted.
-type standby struct {
+// readOnlyStore is a store that answers reads and refuses writes, like a server that was demoted.
+type readOnlyStore struct {
 	*memory.Store
-	demoted atomic.Bool
+	isReadOnly atomic.Bool
 }
 
 var errReadOnly = fmt.Errorf("%w: cannot execute UPDATE in a read-only transaction", store.ErrReadOnly)
 
-func (s *standby) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	if s.demoted.Load() {
+func (s *readOnlyStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if s.isReadOnly.Load() {
 		return store.Claimed{}, errReadOnly
 	}
 	return s.Store.Claim(ctx, q, choose)
 }
 
-func (s *standby) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
-	if s.demoted.Load() {
+func (s *readOnlyStore) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+	if s.isReadOnly.Load() {
 		return false, errReadOnly
 	}
 	return s.Store.SwapTexts(ctx, texts...)
@@ -122,23 +122,23 @@ func (s *standby) SwapTexts(ctx context.Context, texts ...store.Text) (bool, err
 // read that succeeds does not end the failure, and the first write that succeeds does.
 func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &standby{Store: memory.New()}
+		st := &readOnlyStore{Store: memory.New()}
 		r, err := dltbatch.New(st, ledgermem.New(nil), nil)
 		require.NoError(t, err)
 		keepRunning(t, r)
 		time.Sleep(time.Minute)
-		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
-		st.demoted.Store(true)
+		require.Equal(t, http.StatusOK, readyStatus(t, probe.Ready(r, nil)))
+		st.isReadOnly.Store(true)
 		require.NoError(t, r.Add(t.Context(), batch.Batch{ID: "b", Service: "s", Payload: []byte("x")}))
 		time.Sleep(12 * time.Second)
 		for range 60 {
 			time.Sleep(time.Second)
-			require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))
+			require.Equal(t, http.StatusServiceUnavailable, readyStatus(t, probe.Ready(r, nil)))
 		}
 		require.ErrorIs(t, r.Health().Store.Err, errReadOnly)
-		st.demoted.Store(false)
+		st.isReadOnly.Store(false)
 		time.Sleep(20 * time.Second)
-		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+		require.Equal(t, http.StatusOK, readyStatus(t, probe.Ready(r, nil)))
 	})
 }
 
@@ -146,25 +146,25 @@ func TestADatabaseThatTakesNoWritesIsNotReady(t *testing.T) {
 // writes.
 func TestRunBeginsOnADatabaseThatTakesNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := &standby{Store: memory.New()}, &events{}
+		st, seen := &readOnlyStore{Store: memory.New()}, &eventRecorder{}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Observer: seen})
-		b := one("s", "b")
+		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
-		st.demoted.Store(true)
-		stop := running(t, r)
+		st.isReadOnly.Store(true)
+		stop := startRun(t, r)
 		time.Sleep(10 * time.Minute)
 		require.ErrorIs(t, r.Health().Trouble, store.ErrReadOnly)
-		require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))
-		require.NotEmpty(t, seen.of(batch.EventTrouble))
-		require.ErrorIs(t, seen.of(batch.EventTrouble)[0].Err, store.ErrReadOnly)
+		require.Equal(t, http.StatusServiceUnavailable, readyStatus(t, probe.Ready(r, nil)))
+		require.NotEmpty(t, seen.ofKind(batch.EventTrouble))
+		require.ErrorIs(t, seen.ofKind(batch.EventTrouble)[0].Err, store.ErrReadOnly)
 		require.NoError(t, stop(), "it can be stopped meanwhile")
 
-		stop = running(t, r)
+		stop = startRun(t, r)
 		time.Sleep(time.Minute)
-		st.demoted.Store(false)
+		st.isReadOnly.Store(false)
 		time.Sleep(10 * time.Second)
 		require.Equal(t, batch.Committed, await(t, r, b).State)
-		require.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+		require.Equal(t, http.StatusOK, readyStatus(t, probe.Ready(r, nil)))
 		require.NoError(t, stop())
 	})
 }
@@ -173,26 +173,26 @@ func TestRunBeginsOnADatabaseThatTakesNoWrites(t *testing.T) {
 // of its instance.
 func TestAnIdleRunnerSeesADatabaseThatTakesNoWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &standby{Store: memory.New()}
+		st := &readOnlyStore{Store: memory.New()}
 		r, err := dltbatch.New(st, ledgermem.New(nil), nil)
 		require.NoError(t, err)
 		keepRunning(t, r)
 		time.Sleep(time.Minute)
 		require.Empty(t, r.Health().Attention(time.Now()))
-		st.demoted.Store(true)
+		st.isReadOnly.Store(true)
 		time.Sleep(87 * time.Second) // the row is written within 76 s, and Ready waits for 10 s
 		for range 600 {
 			time.Sleep(time.Second)
-			require.Equal(t, http.StatusServiceUnavailable, readiness(t, probe.Ready(r, nil)))
+			require.Equal(t, http.StatusServiceUnavailable, readyStatus(t, probe.Ready(r, nil)))
 		}
 		require.ErrorIs(t, r.Health().Store.Err, errReadOnly)
 		causes := r.Health().Attention(time.Now())
 		require.Len(t, causes, 2)
 		assert.Equal(t, health.PartDatabase, causes[0].Part)
 		assert.Equal(t, health.PartBatches, causes[1].Part, "nobody can keep a count")
-		st.demoted.Store(false)
+		st.isReadOnly.Store(false)
 		time.Sleep(17 * time.Second)
-		assert.Equal(t, http.StatusOK, readiness(t, probe.Ready(r, nil)))
+		assert.Equal(t, http.StatusOK, readyStatus(t, probe.Ready(r, nil)))
 		assert.Empty(t, r.Health().Attention(time.Now()))
 	})
 }
@@ -245,7 +245,7 @@ func TestAttentionToBatches(t *testing.T) {
 	})
 }
 
-func readiness(t *testing.T, h http.Handler) int {
+func readyStatus(t *testing.T, h http.Handler) int {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ready", nil))
 	return w.Code

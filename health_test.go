@@ -24,26 +24,26 @@ import (
 
 // outage is the present state of a store or a ledger.
 type outage struct {
-	mu   sync.Mutex
-	down error         // error of every call; nil for none
-	hold chan struct{} // calls hang until it is closed; nil if none hang
+	mu        sync.Mutex
+	err       error         // error of every call; nil for none
+	hangUntil chan struct{} // calls hang until it is closed; nil if none hang
 }
 
 func (o *outage) set(down error, hangs bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.hold != nil {
-		close(o.hold)
-		o.hold = nil
+	if o.hangUntil != nil {
+		close(o.hangUntil)
+		o.hangUntil = nil
 	}
-	if o.down = down; hangs {
-		o.hold = make(chan struct{})
+	if o.err = down; hangs {
+		o.hangUntil = make(chan struct{})
 	}
 }
 
-func (o *outage) met(ctx context.Context) error {
+func (o *outage) callError(ctx context.Context) error {
 	o.mu.Lock()
-	down, hold := o.down, o.hold
+	down, hold := o.err, o.hangUntil
 	o.mu.Unlock()
 	if hold != nil {
 		select {
@@ -55,42 +55,42 @@ func (o *outage) met(ctx context.Context) error {
 	return down
 }
 
-// shaky is a store that fails during an outage.
-type shaky struct {
+// outageStore is a store that fails during an outage.
+type outageStore struct {
 	store.Store
 	*outage
 }
 
-func (s shaky) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	if err := s.met(ctx); err != nil {
+func (s outageStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	if err := s.callError(ctx); err != nil {
 		return nil, err
 	}
 	return s.Store.Lanes(ctx, q)
 }
 
-func (s shaky) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	if err := s.met(ctx); err != nil {
+func (s outageStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if err := s.callError(ctx); err != nil {
 		return store.Claimed{}, err
 	}
 	return s.Store.Claim(ctx, q, choose)
 }
 
-func (s shaky) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
-	if err := s.met(ctx); err != nil {
+func (s outageStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if err := s.callError(ctx); err != nil {
 		return nil, err
 	}
 	return s.Store.Record(ctx, o)
 }
 
-func (s shaky) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	if err := s.met(ctx); err != nil {
+func (s outageStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if err := s.callError(ctx); err != nil {
 		return nil, err
 	}
 	return s.Store.Pending(ctx, q)
 }
 
-func (s shaky) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	if err := s.met(ctx); err != nil {
+func (s outageStore) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	if err := s.callError(ctx); err != nil {
 		return store.Pruned{}, err
 	}
 	return s.Store.Prune(ctx, q)
@@ -98,8 +98,8 @@ func (s shaky) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, err
 
 var errDown = errors.New("connection refused")
 
-// until reads the health twice a second, until it is as want wishes or d has passed.
-func until(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(health.Health) bool) (health.Health, time.Duration) {
+// awaitHealth reads the health twice a second, until it is as want wishes or d has passed.
+func awaitHealth(t *testing.T, r *dltbatch.Runner, d time.Duration, want func(health.Health) bool) (health.Health, time.Duration) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(500 * time.Millisecond) {
 		synctest.Wait() // until all that is due now has happened
@@ -119,9 +119,9 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 		for _, lasts := range []time.Duration{5 * time.Second, time.Hour} {
 			t.Run(name+" for "+lasts.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					st := shaky{noHints{memory.New()}, &outage{}}
+					st := outageStore{noHints{memory.New()}, &outage{}}
 					r := newRunner(t, st, ledgermem.New(nil), nil)
-					stop := running(t, r)
+					stop := startRun(t, r)
 					for range 120 { // the Runner is idle
 						time.Sleep(time.Minute)
 						h := r.Health()
@@ -134,7 +134,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 					}
 					last, since := r.Health().Store.LastSuccess, time.Now()
 					st.set(errDown, hangs)
-					h, took := until(t, r, 5*time.Second, func(h health.Health) bool { return h.Store.Condition == health.ConditionFailing })
+					h, took := awaitHealth(t, r, 5*time.Second, func(h health.Health) bool { return h.Store.Condition == health.ConditionFailing })
 					t.Logf("seen after %s", took)
 					assert.Equal(t, last, h.Store.LastSuccess)
 					assert.WithinDuration(t, since, h.Store.FailingSince, time.Second, "a read a second")
@@ -155,7 +155,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 						}
 					}
 					st.set(nil, false)
-					_, took = until(t, r, 2*time.Minute, func(h health.Health) bool {
+					_, took = awaitHealth(t, r, 2*time.Minute, func(h health.Health) bool {
 						return h.Store.Condition == health.ConditionOK && h.Loops["queuer"].Condition == health.ConditionOK &&
 							h.Loops["monitor"].Condition == health.ConditionOK
 					})
@@ -174,21 +174,21 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 	}
 }
 
-// unreached is a ledger that cannot be reached during an outage.
-type unreached struct {
+// outageLedger is a ledger that cannot be reached during an outage.
+type outageLedger struct {
 	*ledgermem.Ledger
 	*outage
 }
 
-func (l unreached) Submit(ctx context.Context, a batch.Attempt) error {
-	if err := l.met(ctx); err != nil {
+func (l outageLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	if err := l.callError(ctx); err != nil {
 		return err
 	}
 	return l.Ledger.Submit(ctx, a)
 }
 
-func (l unreached) BatchStatuses(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
-	if err := l.met(ctx); err != nil {
+func (l outageLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
+	if err := l.callError(ctx); err != nil {
 		return nil, err
 	}
 	return l.Ledger.BatchStatuses(ctx, s, as)
@@ -208,11 +208,11 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ledger := unreached{ledgermem.New(nil), &outage{}}
+				ledger := outageLedger{ledgermem.New(nil), &outage{}}
 				r := newRunner(t, memory.New(), ledger, nil)
-				stop := running(t, r)
+				stop := startRun(t, r)
 				defer func() { require.NoError(t, stop()) }()
-				first, second := one("s", "a"), one("s", "b")
+				first, second := newBatch("s", "a"), newBatch("s", "b")
 				require.NoError(t, r.Add(t.Context(), first))
 				await(t, r, first)
 				require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition)
@@ -221,7 +221,7 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 				ledger.set(c.err, c.hangs)
 				require.NoError(t, r.Add(t.Context(), second))
 				since := time.Now()
-				h, took := until(t, r, 20*time.Second, func(h health.Health) bool { return h.Ledger.Condition == health.ConditionFailing })
+				h, took := awaitHealth(t, r, 20*time.Second, func(h health.Health) bool { return h.Ledger.Condition == health.ConditionFailing })
 				t.Logf("seen after %s", took)
 				assert.WithinDuration(t, since, h.Ledger.FailingSince, time.Second)
 				assert.Equal(t, health.ConditionFailing, h.Loops["submitter"].Condition)
@@ -249,24 +249,24 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 // failure that no call follows.
 func TestHealthForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := unreached{ledgermem.New(nil), &outage{}}
+		ledger := outageLedger{ledgermem.New(nil), &outage{}}
 		r := newRunner(t, memory.New(), ledger, nil)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
 		ledger.set(&dlt.Error{Op: "submit", Kind: dlt.ErrRejected}, false)
-		refused := one("s", "refused")
+		refused := newBatch("s", "refused")
 		require.NoError(t, r.Add(t.Context(), refused))
 		await(t, r, refused)
 		require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition)
 		ledger.set(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, false)
-		b := one("s", "b")
+		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Minute)
 		require.Equal(t, health.ConditionFailing, r.Health().Ledger.Condition)
-		for see(t, r, b).State != batch.Delayed {
+		for recordOf(t, r, b).State != batch.Delayed {
 			time.Sleep(10 * time.Millisecond)
 		}
-		_, err := r.Cancel(t.Context(), see(t, r, b), somebody)
+		_, err := r.Cancel(t.Context(), recordOf(t, r, b), somebody)
 		require.NoError(t, err)
 		time.Sleep(health.FailureMemory + time.Minute)
 		h := r.Health()
@@ -276,21 +276,21 @@ func TestHealthForgets(t *testing.T) {
 	})
 }
 
-// telling is a ledger with a stream for each service, which can be broken.
-type telling struct {
+// streamLedger is a ledger with a stream for each service, which can be broken.
+type streamLedger struct {
 	*ledgermem.Ledger
 	*outage
-	broken chan struct{} // a stream that receives from it breaks
+	breakStream chan struct{} // a stream that receives from it breaks
 }
 
-func (l telling) Traits(s batch.ServiceID) dlt.Traits {
+func (l streamLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := l.Ledger.Traits(s)
 	t.Streams = true
 	return t
 }
 
-func (l telling) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
-	if err := l.met(ctx); err != nil {
+func (l streamLedger) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+	if err := l.callError(ctx); err != nil {
 		return err
 	}
 	if err := yield(dlt.Event{Service: services[0], Live: true}); err != nil {
@@ -299,7 +299,7 @@ func (l telling) Events(ctx context.Context, services []batch.ServiceID, yield f
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-l.broken:
+	case <-l.breakStream:
 		return &dlt.Error{Op: "events", Err: errors.New("unexpected EOF")}
 	}
 }
@@ -308,14 +308,14 @@ func (l telling) Events(ctx context.Context, services []batch.ServiceID, yield f
 // a batch. Health shows the loss until the next event, or until no batch needs the stream.
 func TestHealthShowsALostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger, seen := telling{ledgermem.New(nil), &outage{}, make(chan struct{})}, &events{}
+		ledger, seen := streamLedger{ledgermem.New(nil), &outage{}, make(chan struct{})}, &eventRecorder{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
 		require.Equal(t, health.ConditionIdle, r.Health().Streams.Condition)
 		deliver := func(id batch.ID) {
 			for _, s := range []batch.ServiceID{"s", "t"} {
-				b := one(s, id+batch.ID(s))
+				b := newBatch(s, id+batch.ID(s))
 				require.NoError(t, r.Add(t.Context(), b))
 				require.Equal(t, batch.Committed, await(t, r, b).State)
 			}
@@ -326,7 +326,7 @@ func TestHealthShowsALostStream(t *testing.T) {
 		require.Equal(t, 2, r.Health().OpenStreams)
 		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
 		since := time.Now()
-		ledger.broken <- struct{}{}
+		ledger.breakStream <- struct{}{}
 		synctest.Wait()
 		for i := range 3 {
 			deliver(batch.ID(rune('b' + i))) // committed by polling, without the stream
@@ -340,18 +340,18 @@ func TestHealthShowsALostStream(t *testing.T) {
 			assert.Equal(t, health.ConditionOK, h.Ledger.Condition)
 			time.Sleep(time.Minute)
 		}
-		told := seen.of(batch.EventTrouble)
+		told := seen.ofKind(batch.EventTrouble)
 		require.Len(t, told, 1)
 		assert.Contains(t, told[0].Err.Error(), "stream of events lost")
 		assert.Contains(t, told[0].Err.Error(), "unexpected EOF")
 		require.NotErrorIs(t, told[0].Err, dlt.ErrDoubt, "of no batch")
 		ledger.set(nil, false)
-		h, took := until(t, r, time.Minute, func(h health.Health) bool { return h.Streams.Condition == health.ConditionOK })
+		h, took := awaitHealth(t, r, time.Minute, func(h health.Health) bool { return h.Streams.Condition == health.ConditionOK })
 		t.Logf("cleared after %s", took)
 		assert.Empty(t, h.LostStreams)
 		// The stream is lost again, and nothing follows it afterwards.
 		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
-		ledger.broken <- struct{}{}
+		ledger.breakStream <- struct{}{}
 		time.Sleep(20 * time.Minute)
 		h = r.Health()
 		assert.Equal(t, health.ConditionIdle, h.Streams.Condition, "%+v", h)
@@ -417,7 +417,7 @@ func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
 		assert.Equal(t, health.Health{}, r.Health())
-		stop := running(t, r)
+		stop := startRun(t, r)
 		synctest.Wait()
 		now := health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}
 		assert.Equal(t, health.Health{
@@ -437,10 +437,10 @@ func TestHealthCountsWhatIsUnderWay(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Latency: 10 * time.Second}
 		}})
-		r := newRunner(t, memory.New(), &slow{Ledger: ledger, hangs: true}, &dltbatch.Options{Pool: 2, StatusConnections: 3})
-		stop := running(t, r)
+		r := newRunner(t, memory.New(), &alwaysPendingLedger{Ledger: ledger, statusesHang: true}, &dltbatch.Options{Pool: 2, StatusConnections: 3})
+		stop := startRun(t, r)
 		for _, s := range []batch.ServiceID{"a", "b"} {
-			require.NoError(t, r.Add(t.Context(), one(s, batch.ID(s))))
+			require.NoError(t, r.Add(t.Context(), newBatch(s, batch.ID(s))))
 		}
 		synctest.Wait()
 		h := r.Health()

@@ -26,22 +26,22 @@ import (
 
 // opCounts counts the calls to the store and the ledger.
 type opCounts struct {
-	mu sync.Mutex
-	by map[string]int
+	mu   sync.Mutex
+	byOp map[string]int
 }
 
 func (a *opCounts) ObserveCall(_ context.Context, c batch.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.by[c.Op]++
+	a.byOp[c.Op]++
 }
 
-// forget returns the counts and begins anew.
-func (a *opCounts) forget() map[string]int {
+// takeCounts returns the counts and begins anew.
+func (a *opCounts) takeCounts() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	by := a.by
-	a.by = map[string]int{}
+	by := a.byOp
+	a.byOp = map[string]int{}
 	return by
 }
 
@@ -54,14 +54,14 @@ func (noHints) Abilities() store.Abilities { return store.AllAbilities &^ store.
 // too. An Add of another process is seen as soon as on a busy Runner.
 func TestIdleRunnerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := noHints{memory.New()}, &opCounts{by: map[string]int{}}
-		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
-		idle(t, r)
+		st, seen := noHints{memory.New()}, &opCounts{byOp: map[string]int{}}
+		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+		waitIdle(t, r)
 		time.Sleep(time.Minute) // the follow-up work of the batch is over
-		seen.forget()
+		seen.takeCounts()
 		time.Sleep(time.Hour)
-		by := seen.forget()
+		by := seen.takeCounts()
 		for op, most := range map[string]int{"lanes": 3600, "pending": 720, "read_texts": 480, "list_texts": 480, "swap_texts": 720, "count_open": 240, "prune": 60, "upkeep": 3600} {
 			assert.LessOrEqual(t, by[op], most+1, op)
 			assert.GreaterOrEqual(t, by[op], most*8/10, op)
@@ -71,8 +71,8 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 
 		for _, id := range []batch.ID{"b", "c", "d"} { // as if another process had added them
 			since := time.Now()
-			require.NoError(t, st.Add(t.Context(), one("other", id)))
-			await(t, r, one("other", id))
+			require.NoError(t, st.Add(t.Context(), newBatch("other", id)))
+			await(t, r, newBatch("other", id))
 			assert.Less(t, time.Since(since), 2500*time.Millisecond, "a scan, and Await's own look")
 			time.Sleep(time.Minute + 123*time.Millisecond)
 		}
@@ -85,14 +85,14 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := &muffled{Store: memory.New()}, &opCounts{by: map[string]int{}}
-		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
-		idle(t, r)
+		st, seen := &cutHintsStore{Store: memory.New()}, &opCounts{byOp: map[string]int{}}
+		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+		waitIdle(t, r)
 		time.Sleep(2 * time.Minute) // the follow-up work of the batch is over
-		seen.forget()
+		seen.takeCounts()
 		time.Sleep(time.Hour)
-		by, all := seen.forget(), 0
+		by, all := seen.takeCounts(), 0
 		for op, most := range map[string]int{"lanes": 240, "pending": 60, "swap_texts": 60 + 24, "read_texts": 24, "list_texts": 24, "count_open": 12, "prune": 15, "upkeep": 12} {
 			assert.LessOrEqual(t, by[op], most+1, op)
 			assert.GreaterOrEqual(t, by[op], most*7/10, op)
@@ -106,40 +106,40 @@ func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 		assert.True(t, stats.Instances[0].Live, "not seen for a minute: %s", stats.Instances[0].Unseen)
 
 		since := time.Now()
-		require.NoError(t, st.Add(t.Context(), one("other", "b"))) // another process adds, and its hint is lost
-		await(t, r, one("other", "b"))
+		require.NoError(t, st.Add(t.Context(), newBatch("other", "b"))) // another process adds, and its hint is lost
+		await(t, r, newBatch("other", "b"))
 		assert.Less(t, time.Since(since), 17*time.Second)
 		time.Sleep(10 * time.Minute)
 		since = time.Now()
-		require.NoError(t, st.Add(t.Context(), one("other", "c")))
+		require.NoError(t, st.Add(t.Context(), newBatch("other", "c")))
 		require.NoError(t, st.Tell(t.Context(), store.Hint{Lanes: []batch.ServiceID{"other"}}))
-		await(t, r, one("other", "c"))
+		await(t, r, newBatch("other", "c"))
 		assert.Less(t, time.Since(since), 100*time.Millisecond)
 
 		time.Sleep(10 * time.Minute)
-		st.cut()
+		st.cutHints()
 		time.Sleep(time.Second)
 		since = time.Now()
-		require.NoError(t, st.Add(t.Context(), one("other", "d")))
-		await(t, r, one("other", "d"))
+		require.NoError(t, st.Add(t.Context(), newBatch("other", "d")))
+		await(t, r, newBatch("other", "d"))
 		assert.Less(t, time.Since(since), 2500*time.Millisecond)
 	})
 }
 
-// muffled is a store whose hints can be cut off.
-type muffled struct {
+// cutHintsStore is a store whose hints can be cut off.
+type cutHintsStore struct {
 	*memory.Store
-	mu   sync.Mutex
-	gone bool
-	ends []context.CancelFunc
+	mu          sync.Mutex
+	hintsAreCut bool
+	cancels     []context.CancelFunc
 }
 
-func (m *muffled) Hear(ctx context.Context, l store.Listener) error {
+func (m *cutHintsStore) Hear(ctx context.Context, l store.Listener) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m.mu.Lock()
-	gone := m.gone
-	m.ends = append(m.ends, stop)
+	gone := m.hintsAreCut
+	m.cancels = append(m.cancels, stop)
 	m.mu.Unlock()
 	if gone {
 		return errors.New("cut off")
@@ -147,11 +147,11 @@ func (m *muffled) Hear(ctx context.Context, l store.Listener) error {
 	return m.Store.Hear(ctx, l)
 }
 
-func (m *muffled) cut() {
+func (m *cutHintsStore) cutHints() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.gone = true
-	for _, end := range m.ends {
+	m.hintsAreCut = true
+	for _, end := range m.cancels {
 		end()
 	}
 }
@@ -161,15 +161,15 @@ func (m *muffled) cut() {
 func TestADatabaseMaySleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, seen := memory.New(), &opTimes{}
-		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen, Rest: time.Hour})
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
-		idle(t, r)
+		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen, Rest: time.Hour})
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+		waitIdle(t, r)
 		time.Sleep(4 * time.Hour)
-		seen.forget()
+		seen.takeTimes()
 		time.Sleep(24 * time.Hour)
 		var awake int
 		var last time.Time
-		for _, at := range seen.forget() {
+		for _, at := range seen.takeTimes() {
 			if at.Sub(last) > 5*time.Minute {
 				awake++
 			}
@@ -183,29 +183,29 @@ func TestADatabaseMaySleep(t *testing.T) {
 		probe.Live(r, nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
 		assert.Equal(t, http.StatusOK, answer.Code, answer.Body)
 		since := time.Now()
-		require.NoError(t, r.Add(t.Context(), one("s", "b")))
-		await(t, r, one("s", "b"))
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "b")))
+		await(t, r, newBatch("s", "b"))
 		assert.Less(t, time.Since(since), 100*time.Millisecond)
 	})
 }
 
 // opTimes are when calls to the store were made.
 type opTimes struct {
-	mu sync.Mutex
-	at []time.Time
+	mu    sync.Mutex
+	times []time.Time
 }
 
 func (a *opTimes) ObserveCall(context.Context, batch.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.at = append(a.at, time.Now())
+	a.times = append(a.times, time.Now())
 }
 
-func (a *opTimes) forget() []time.Time {
+func (a *opTimes) takeTimes() []time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := a.at
-	a.at = nil
+	at := a.times
+	a.times = nil
 	return at
 }
 
@@ -214,17 +214,17 @@ func (a *opTimes) forget() []time.Time {
 func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, st := t.Context(), memory.New()
-		require.NoError(t, st.Add(ctx, one("s", "a")))
+		require.NoError(t, st.Add(ctx, newBatch("s", "a")))
 		claimed, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute},
 			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 		require.NoError(t, err)
 		require.Len(t, claimed.Runs, 1)
-		seen := &opCounts{by: map[string]int{}}
-		r := started(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
+		seen := &opCounts{byOp: map[string]int{}}
+		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		_, err = r.Pause(ctx, batch.Everything(), somebody)
 		require.NoError(t, err)
 		time.Sleep(2*time.Minute + 6*time.Second)
-		assert.Positive(t, seen.forget()["statuses"], "nobody else asks about it")
+		assert.Positive(t, seen.takeCounts()["statuses"], "nobody else asks about it")
 	})
 }
 
@@ -233,47 +233,47 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 func TestOthersHearWhatOneCannotSend(t *testing.T) {
 	tier.Hints(t)
 	for phase := range 4 { // the phase of the others' scans, which are 15 s apart
-		synctest.Test(t, func(t *testing.T) { othersHear(t, time.Duration(phase)*4*time.Second) })
+		synctest.Test(t, func(t *testing.T) { testOthersHear(t, time.Duration(phase)*4*time.Second) })
 	}
 }
 
-func othersHear(t *testing.T, phase time.Duration) {
+func testOthersHear(t *testing.T, phase time.Duration) {
 	t.Helper()
 	st := memory.New()
-	started(t, st, ledgermem.New(nil), nil)
+	newStartedRunner(t, st, ledgermem.New(nil), nil)
 	waits := newRunner(t, st, ledgermem.New(nil), nil) // a Runner of a process that delivers nothing
 	r := newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 		return ledgermem.Fault{Kind: ledgermem.Unavailable}
 	}}), nil)
-	stop := running(t, r)
+	stop := startRun(t, r)
 	time.Sleep(time.Hour + phase)
 	since := time.Now()
-	require.NoError(t, r.Add(t.Context(), one("s", "a")))
-	await(t, waits, one("s", "a"))
+	require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+	await(t, waits, newBatch("s", "a"))
 	assert.Less(t, time.Since(since), 5*time.Second)
 	require.NoError(t, stop())
 
 	r = newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 		return ledgermem.Fault{Latency: time.Second}
 	}}), nil)
-	stop = running(t, r)
+	stop = startRun(t, r)
 	time.Sleep(time.Hour + phase)
 	for i := range 3 {
-		require.NoError(t, r.Add(t.Context(), one("t", batch.ID(fmt.Sprint(i)))))
+		require.NoError(t, r.Add(t.Context(), newBatch("t", batch.ID(fmt.Sprint(i)))))
 	}
 	require.NoError(t, stop())
 	since = time.Now()
-	await(t, waits, one("t", "2"))
+	await(t, waits, newBatch("t", "2"))
 	assert.Less(t, time.Since(since), 5*time.Second)
 }
 
-// slowList is a store whose lists take 5 ms.
-type slowList struct {
+// slowListStore is a store whose lists take 5 ms.
+type slowListStore struct {
 	*memory.Store
 	lists atomic.Int64
 }
 
-func (s *slowList) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
+func (s *slowListStore) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	s.lists.Add(1)
 	time.Sleep(5 * time.Millisecond)
 	return s.Store.List(ctx, q)
@@ -283,15 +283,15 @@ func (s *slowList) List(ctx context.Context, q store.ListQuery) ([]batch.Record,
 // soon after the last one is final.
 func TestIdleListsATenthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &slowList{Store: memory.New()}
-		r := started(t, st, ledgermem.New(nil), nil)
+		st := &slowListStore{Store: memory.New()}
+		r := newStartedRunner(t, st, ledgermem.New(nil), nil)
 		held, err := r.Pause(t.Context(), batch.Only("held"), batch.By{Actor: "ada"})
 		require.NoError(t, err)
-		require.NoError(t, r.Add(t.Context(), one("held", "h")))
+		require.NoError(t, r.Add(t.Context(), newBatch("held", "h")))
 		done := make(chan error, 1)
 		go func() { done <- r.Idle(t.Context()) }()
 		for i := range 1500 {
-			require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(fmt.Sprint(i%50)), batch.ID(fmt.Sprint(i)))))
+			require.NoError(t, r.Add(t.Context(), newBatch(batch.ServiceID(fmt.Sprint(i%50)), batch.ID(fmt.Sprint(i)))))
 			time.Sleep(time.Millisecond)
 		}
 		lists := st.lists.Load()
@@ -299,7 +299,7 @@ func TestIdleListsATenthOfTheTime(t *testing.T) {
 		assert.Greater(t, lists, int64(15), "it looks when batches become final")
 		_, err = r.Resume(t.Context(), held, batch.By{Actor: "ada"})
 		require.NoError(t, err)
-		await(t, r, one("held", "h"))
+		await(t, r, newBatch("held", "h"))
 		last := time.Now()
 		require.NoError(t, <-done)
 		assert.Less(t, time.Since(last), 200*time.Millisecond)

@@ -13,13 +13,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-const module = "github.com/dltbatch/dltbatch"
+const modulePath = "github.com/dltbatch/dltbatch"
 
-// house lists the packages of this module that each part may import (docs/design.md#packages).
+// allowedImports lists the packages of this module that each part may import (docs/design.md#packages).
 // A part without an entry may import anything.
-var house = []struct {
-	part string // a package, or a folder with everything below it if it ends in "/"
-	may  []string
+var allowedImports = []struct {
+	part    string // a package, or a folder with everything below it if it ends in "/"
+	imports []string
 }{
 	{"batch", []string{"internal/redact"}},
 	{"internal/redact", nil},
@@ -78,20 +78,20 @@ var house = []struct {
 	{"internal/engine", []string{"batch", "store", "dlt", "health", "queuer", "submitter", "monitor", "internal/"}},
 }
 
-type listed struct {
+type goPackage struct {
 	ImportPath string
 	Imports    []string
 	Standard   bool
 	Deps       []string
 }
 
-func list(t *testing.T, args ...string) []listed {
+func goList(t *testing.T, args ...string) []goPackage {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Standard,Deps"}, args...)...).Output()
 	require.NoError(t, err)
-	var all []listed
+	var all []goPackage
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var l listed
+		var l goPackage
 		err := dec.Decode(&l)
 		if errors.Is(err, io.EOF) {
 			return all
@@ -109,24 +109,24 @@ func inPart(pkg, part string) bool {
 }
 
 // Each package imports only the packages that house allows it.
-func TestHouse(t *testing.T) {
+func TestAllowedImports(t *testing.T) {
 	tier.Plain(t)
-	packages := list(t, "./...")
-	for _, room := range house {
+	packages := goList(t, "./...")
+	for _, room := range allowedImports {
 		found := false
 		for _, p := range packages {
-			pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+			pkg := strings.TrimPrefix(p.ImportPath, modulePath+"/")
 			if !inPart(pkg, room.part) {
 				continue
 			}
 			found = true
 			for _, imported := range p.Imports {
-				inner, ours := strings.CutPrefix(imported, module+"/")
+				inner, ours := strings.CutPrefix(imported, modulePath+"/")
 				if !ours {
 					continue
 				}
 				allowed := false
-				for _, may := range room.may {
+				for _, may := range room.imports {
 					allowed = allowed || inPart(inner, may)
 				}
 				require.True(t, allowed, "%s imports %s", pkg, inner)
@@ -142,11 +142,11 @@ func TestHouse(t *testing.T) {
 func TestWhatImportersGet(t *testing.T) {
 	tier.Plain(t)
 	standard := map[string]bool{}
-	for _, p := range list(t, "-deps", "./...") {
+	for _, p := range goList(t, "-deps", "./...") {
 		standard[p.ImportPath] = p.Standard
 	}
-	for _, p := range list(t, "./...") {
-		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+	for _, p := range goList(t, "./...") {
+		pkg := strings.TrimPrefix(p.ImportPath, modulePath+"/")
 		production := !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "examples/") &&
 			!strings.HasSuffix(pkg, "test") && !strings.HasSuffix(pkg, "mock")
 		command := strings.HasPrefix(pkg, "cmd/")
@@ -155,7 +155,7 @@ func TestWhatImportersGet(t *testing.T) {
 				require.NotContains(t, dep, "spf13/", "%s links the command-line library", pkg)
 			}
 			if pkg == "batch" {
-				require.True(t, standard[dep] || dep == module+"/internal/redact", "batch depends on %s", dep)
+				require.True(t, standard[dep] || dep == modulePath+"/internal/redact", "batch depends on %s", dep)
 			}
 			if production {
 				require.NotEqual(t, "testing", dep, "%s imports testing", pkg)
@@ -184,8 +184,8 @@ func TestWhatImportersGet(t *testing.T) {
 func TestWhatEVMBrings(t *testing.T) {
 	tier.Plain(t)
 	foreign := func(patterns ...string) (out []string) {
-		for _, p := range list(t, append([]string{"-deps"}, patterns...)...) {
-			if !p.Standard && !strings.HasPrefix(p.ImportPath, module) {
+		for _, p := range goList(t, append([]string{"-deps"}, patterns...)...) {
+			if !p.Standard && !strings.HasPrefix(p.ImportPath, modulePath) {
 				out = append(out, p.ImportPath)
 			}
 		}
@@ -194,14 +194,14 @@ func TestWhatEVMBrings(t *testing.T) {
 	with := foreign("./dlt/evm")
 	require.LessOrEqual(t, len(with), 8, "%v", with) // four belong to the WebSocket library
 	require.Contains(t, with, "golang.org/x/crypto/sha3")
-	for _, p := range list(t, "./...") {
-		pkg := strings.TrimPrefix(p.ImportPath, module+"/")
+	for _, p := range goList(t, "./...") {
+		pkg := strings.TrimPrefix(p.ImportPath, modulePath+"/")
 		if pkg == "dlt/evm" || strings.HasPrefix(pkg, "dlt/evm/") || strings.HasPrefix(pkg, "examples/") {
 			continue
 		}
 		for _, dep := range p.Deps {
 			require.False(t, strings.HasPrefix(dep, "golang.org/x/crypto"), "%s imports %s", pkg, dep)
-			require.False(t, strings.HasPrefix(dep, module+"/dlt/evm"), "%s imports %s", pkg, dep)
+			require.False(t, strings.HasPrefix(dep, modulePath+"/dlt/evm"), "%s imports %s", pkg, dep)
 		}
 	}
 }

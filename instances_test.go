@@ -21,13 +21,13 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// weighed is a store that is slow and counts its calls.
-type weighed struct {
+// slowCallCounter is a store that is slow and counts its calls.
+type slowCallCounter struct {
 	store.Store
 	claims, scans, lanes *atomic.Int64
 }
 
-func (c weighed) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+func (c slowCallCounter) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	time.Sleep(2 * time.Millisecond)
 	claimed, err := c.Store.Claim(ctx, q, choose)
 	c.claims.Add(1)
@@ -35,13 +35,13 @@ func (c weighed) Claim(ctx context.Context, q store.ClaimQuery, choose store.Cho
 	return claimed, err
 }
 
-func (c weighed) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+func (c slowCallCounter) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	time.Sleep(20 * time.Millisecond)
 	c.scans.Add(1)
 	return c.Store.Lanes(ctx, q)
 }
 
-func (c weighed) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+func (c slowCallCounter) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	time.Sleep(2 * time.Millisecond)
 	return c.Store.Record(ctx, o)
 }
@@ -54,14 +54,14 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 	traits := ledgermem.Unforgiving(0)
 	traits.GroupsByService = false
 	traits.PressureScope = dlt.ScopeEndpoint
-	work := func(t *testing.T, instances int) (c weighed, took time.Duration) {
-		c = weighed{memory.New(), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)}
+	work := func(t *testing.T, instances int) (c slowCallCounter, took time.Duration) {
+		c = slowCallCounter{memory.New(), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)}
 		l := ledgermem.New(&ledgermem.Options{Traits: &traits, Latency: 5 * time.Millisecond, CommitAfter: 20 * time.Millisecond})
 		begin := time.Now()
 		var runners []*dltbatch.Runner
 		for range instances {
 			r := newRunner(t, c, l, nil)
-			stop := running(t, r)
+			stop := startRun(t, r)
 			defer func() { require.NoError(t, stop()) }()
 			runners = append(runners, r)
 		}
@@ -71,12 +71,12 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 			for k := range deep {
 				for i := range 500 {
 					lane := from*500 + i
-					group = append(group, one(batch.ServiceID(fmt.Sprint("lane", lane)), batch.ID(fmt.Sprint(lane, "-", k))))
+					group = append(group, newBatch(batch.ServiceID(fmt.Sprint("lane", lane)), batch.ID(fmt.Sprint(lane, "-", k))))
 				}
 			}
 			require.NoError(t, runners[from%instances].Add(t.Context(), group...))
 		}
-		idle(t, runners[0])
+		waitIdle(t, runners[0])
 		return c, time.Since(begin)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -93,10 +93,10 @@ func TestThreeInstancesAreNoHerd(t *testing.T) {
 	})
 }
 
-// mute is a ledger that answers no status query of this instance.
-type mute struct{ *ledgermem.Ledger }
+// noStatusLedger is a ledger that answers no status query of this instance.
+type noStatusLedger struct{ *ledgermem.Ledger }
 
-func (mute) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
+func (noStatusLedger) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
 	return nil, errors.New("no answer")
 }
 
@@ -104,31 +104,31 @@ func (mute) BatchStatuses(context.Context, batch.ServiceID, []batch.Attempt) ([]
 // lanes for long: another instance sees the outcomes, and sends this one no hint.
 func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, l, seen := memory.New(), ledgermem.New(nil), &events{}
+		st, l, seen := memory.New(), ledgermem.New(nil), &eventRecorder{}
 		o := dltbatch.Options{ScanInterval: time.Hour, Observer: seen}
-		r, other := newRunner(t, st, mute{l}, &o), newRunner(t, st, l, &dltbatch.Options{ScanInterval: time.Hour})
+		r, other := newRunner(t, st, noStatusLedger{l}, &o), newRunner(t, st, l, &dltbatch.Options{ScanInterval: time.Hour})
 		for _, r := range []*dltbatch.Runner{r, other} {
-			stop := running(t, r)
+			stop := startRun(t, r)
 			defer func() { require.NoError(t, stop()) }()
 		}
 		synctest.Wait()
 		for i := range 3 {
-			b := one("s", batch.ID(fmt.Sprint(i)))
+			b := newBatch("s", batch.ID(fmt.Sprint(i)))
 			added := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
 			await(t, other, b)
 			synctest.Wait() // until the observer has got the event
-			claims := seen.of(batch.EventClaimed)
+			claims := seen.ofKind(batch.EventClaimed)
 			require.Len(t, claims, i+1)
 			assert.Less(t, claims[i].At.Sub(added), 100*time.Millisecond)
 		}
 	})
 }
 
-// outpaced is a store to which another instance always writes a refusal first.
-type outpaced struct{ store.Store }
+// refusedBeforeStore is a store to which another instance always writes a refusal first.
+type refusedBeforeStore struct{ store.Store }
 
-func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+func (s refusedBeforeStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 	for _, o := range o {
 		if o.Finding != store.Refused {
 			continue
@@ -144,16 +144,16 @@ func (s outpaced) Record(ctx context.Context, o []store.Outcome) ([]store.Applie
 // nothing, and this tells the slower instance that the lane may go on.
 func TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := outpaced{memory.New()}
+		st := refusedBeforeStore{memory.New()}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{ScanInterval: time.Minute, PollInterval: time.Minute})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
 		synctest.Wait()
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		b.Payload = []byte("reject")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Second)
-		next, begin := one("s", "b"), time.Now()
+		next, begin := newBatch("s", "b"), time.Now()
 		require.NoError(t, r.Add(t.Context(), next))
 		await(t, r, next)
 		assert.Less(t, time.Since(begin), time.Second)
@@ -161,10 +161,10 @@ func TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt(t *testing.T) {
 	})
 }
 
-// aSecondLate is a ledger that takes a second to answer.
-type aSecondLate struct{ *ledgermem.Ledger }
+// secondLateLedger is a ledger that takes a second to answer.
+type secondLateLedger struct{ *ledgermem.Ledger }
 
-func (l aSecondLate) Submit(ctx context.Context, a batch.Attempt) error {
+func (l secondLateLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	time.Sleep(time.Second)
 	return l.Ledger.Submit(ctx, a)
 }
@@ -174,17 +174,17 @@ func (l aSecondLate) Submit(ctx context.Context, a batch.Attempt) error {
 // scan.
 func TestAWakeDoesNotHideTheEndOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := outpaced{memory.New()}
-		r := newRunner(t, st, aSecondLate{ledgermem.New(nil)}, &dltbatch.Options{ScanInterval: time.Minute, PollInterval: time.Minute})
-		stop := running(t, r)
+		st := refusedBeforeStore{memory.New()}
+		r := newRunner(t, st, secondLateLedger{ledgermem.New(nil)}, &dltbatch.Options{ScanInterval: time.Minute, PollInterval: time.Minute})
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
 		synctest.Wait()
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		b.Payload = []byte("reject")
 		begin := time.Now()
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Second / 2)
-		next := one("s", "b")
+		next := newBatch("s", "b")
 		require.NoError(t, st.Add(t.Context(), next))
 		r.Wake("s")
 		await(t, r, next)

@@ -19,40 +19,40 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// preparing is a ledger that has to prepare before the first POST.
-type preparing struct {
+// prepareFirstLedger is a ledger that has to prepare before the first POST.
+type prepareFirstLedger struct {
 	*ledgermem.Ledger
-	st *keeping
-	t  *testing.T
+	store *slowKeepStore
+	t     *testing.T
 }
 
-func (p preparing) Traits(s batch.ServiceID) dlt.Traits {
+func (p prepareFirstLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := p.Ledger.Traits(s)
 	t.Prepares = true
 	return t
 }
 
-func (preparing) Prepare(_ context.Context, b batch.Attempt) ([]byte, error) {
+func (prepareFirstLedger) Prepare(_ context.Context, b batch.Attempt) ([]byte, error) {
 	return []byte(b.ID), nil
 }
 
-func (p preparing) Submit(ctx context.Context, a batch.Attempt) error {
-	p.st.mu.Lock()
-	assert.Equal(p.t, string(a.ID), string(p.st.kept[a.ID]), "nothing is posted before it is kept")
-	p.st.mu.Unlock()
+func (p prepareFirstLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	p.store.mu.Lock()
+	assert.Equal(p.t, string(a.ID), string(p.store.kept[a.ID]), "nothing is posted before it is kept")
+	p.store.mu.Unlock()
 	assert.Equal(p.t, string(a.ID), string(a.Prepared))
 	return p.Ledger.Submit(ctx, a)
 }
 
-// keeping is a store whose KeepPrepared is slow.
-type keeping struct {
+// slowKeepStore is a store whose KeepPrepared is slow.
+type slowKeepStore struct {
 	*memory.Store
 	mu     sync.Mutex
 	writes int
 	kept   map[batch.ID][]byte
 }
 
-func (k *keeping) KeepPrepared(ctx context.Context, p []store.Prepared) ([]bool, error) {
+func (k *slowKeepStore) KeepPrepared(ctx context.Context, p []store.Prepared) ([]bool, error) {
 	time.Sleep(5 * time.Millisecond)
 	did, err := k.Store.KeepPrepared(ctx, p)
 	k.mu.Lock()
@@ -68,8 +68,8 @@ func (k *keeping) KeepPrepared(ctx context.Context, p []store.Prepared) ([]bool,
 func TestFirstPostsShareAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 500
-		st := &keeping{Store: memory.New(), kept: map[batch.ID][]byte{}}
-		r, err := dltbatch.New(st, preparing{ledgermem.New(nil), st, t}, nil)
+		st := &slowKeepStore{Store: memory.New(), kept: map[batch.ID][]byte{}}
+		r, err := dltbatch.New(st, prepareFirstLedger{ledgermem.New(nil), st, t}, nil)
 		require.NoError(t, err)
 		var batches []batch.Batch
 		for i := range n {

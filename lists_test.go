@@ -27,7 +27,7 @@ func TestPipelinedGoesInLists(t *testing.T) {
 		var all []batch.Batch
 		var good []batch.ID
 		for i := range 20 {
-			b := one("s", batch.ID(fmt.Sprintf("%02d", i)))
+			b := newBatch("s", batch.ID(fmt.Sprintf("%02d", i)))
 			if i == 7 {
 				b.Payload = []byte("reject it")
 			} else {
@@ -37,7 +37,7 @@ func TestPipelinedGoesInLists(t *testing.T) {
 		}
 		require.NoError(t, r.Add(t.Context(), all...))
 		keepRunning(t, r)
-		idle(t, r)
+		waitIdle(t, r)
 		assert.Equal(t, good, ledger.Log("s"))
 		assert.Equal(t, batch.Rejected, await(t, r, all[7]).State)
 		lists := map[int]int{}

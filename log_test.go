@@ -22,31 +22,31 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// entry is a line of the log.
-type entry map[string]any
+// logLine is a line of the log.
+type logLine map[string]any
 
-func (e entry) at(t *testing.T) time.Time {
+func (e logLine) timestamp(t *testing.T) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339Nano, e["time"].(string))
 	require.NoError(t, err)
 	return at
 }
 
-// journal is a log whose lines can be read one by one.
-type journal struct{ logged }
+// lineLog is a log whose lines can be read one by one.
+type lineLog struct{ logBuffer }
 
-func (j *journal) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(&j.logged, &slog.HandlerOptions{Level: level}))
+func (j *lineLog) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(&j.logBuffer, &slog.HandlerOptions{Level: level}))
 }
 
 // lines returns the lines whose message is one of messages, or all lines if there are none.
-func (j *journal) lines(t *testing.T, messages ...string) (found []entry) {
+func (j *lineLog) lines(t *testing.T, messages ...string) (found []logLine) {
 	t.Helper()
 	for text := range strings.SplitSeq(strings.TrimSpace(j.String()), "\n") {
 		if text == "" {
 			continue
 		}
-		var e entry
+		var e logLine
 		require.NoError(t, json.Unmarshal([]byte(text), &e))
 		if len(messages) == 0 || slices.Contains(messages, e["msg"].(string)) {
 			found = append(found, e)
@@ -58,13 +58,13 @@ func (j *journal) lines(t *testing.T, messages ...string) (found []entry) {
 // A Run without failures writes three lines, and logs the options that differ from their defaults.
 func TestTheLogOfAGoodDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &journal{}
+		log := &lineLog{}
 		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
 			Logger: log.logger(slog.LevelInfo), Instance: "here", PollInterval: 2 * time.Second, Pool: 7,
 		})
-		stop := running(t, r)
-		many(t, r, 50)
-		idle(t, r)
+		stop := startRun(t, r)
+		addToLanes(t, r, 50)
+		waitIdle(t, r)
 		time.Sleep(time.Hour)
 		require.NoError(t, stop())
 		lines := log.lines(t)
@@ -78,7 +78,7 @@ func TestTheLogOfAGoodDay(t *testing.T) {
 		}
 		version := lines[0]["version"]
 		assert.NotEmpty(t, version)
-		assert.Equal(t, []entry{
+		assert.Equal(t, []logLine{
 			{
 				"msg": "started", "version": version, "store": "*memory.Store", "ledger": "memory", "strategy": "serial", "window": 1.0,
 				"options": map[string]any{"PollInterval": "2s", "Pool": 7.0},
@@ -93,10 +93,10 @@ func TestTheLogOfAGoodDay(t *testing.T) {
 // explanation each give a fact once.
 func TestTheLogOfARefusedBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, st := &journal{}, memory.New()
-		r := newRunner(t, st, says400{ledgermem.New(nil)}, &dltbatch.Options{Logger: log.logger(slog.LevelInfo)})
-		stop := running(t, r)
-		b := one("s", "b")
+		log, st := &lineLog{}, memory.New()
+		r := newRunner(t, st, answers400Ledger{ledgermem.New(nil)}, &dltbatch.Options{Logger: log.logger(slog.LevelInfo)})
+		stop := startRun(t, r)
+		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
 		rec, err := r.Await(t.Context(), b.Key())
 		require.NoError(t, err)
@@ -114,27 +114,27 @@ func TestTheLogOfARefusedBatch(t *testing.T) {
 	})
 }
 
-// says400 is a ledger that refuses every batch with HTTP status 400.
-type says400 struct{ *ledgermem.Ledger }
+// answers400Ledger is a ledger that refuses every batch with HTTP status 400.
+type answers400Ledger struct{ *ledgermem.Ledger }
 
-func (says400) Submit(context.Context, batch.Attempt) error {
+func (answers400Ledger) Submit(context.Context, batch.Attempt) error {
 	return &dlt.Error{Op: "submit", StatusCode: 400, Message: "bad nonce", Kind: dlt.ErrRejected}
 }
 
 // No log line has an empty attribute, at any level.
 func TestTheLogHasNoEmptyAttributes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &journal{}
+		log := &lineLog{}
 		faults := ledgermem.Faults{Seed: 7, Busy: 0.1, Unavailable: 0.1, Misconfigured: 0.05, LostRequest: 0.1, LostReply: 0.1}
-		st := shaky{memory.New(), &outage{}}
+		st := outageStore{memory.New(), &outage{}}
 		r := newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{Logger: log.logger(slog.LevelDebug - 10)})
 		c, err := r.Pause(t.Context(), batch.Everything(), batch.By{Actor: "ada"})
 		require.NoError(t, err)
-		stop := running(t, r)
-		many(t, r, 50)
+		stop := startRun(t, r)
+		addToLanes(t, r, 50)
 		_, err = r.Resume(t.Context(), c, somebody)
 		require.NoError(t, err)
-		idle(t, r)
+		waitIdle(t, r)
 		st.set(errDown, false)
 		time.Sleep(3 * time.Minute)
 		st.set(nil, false)
@@ -159,10 +159,10 @@ func TestTheLogHasNoEmptyAttributes(t *testing.T) {
 func TestTroublesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const minutes = 10
-		log, seen := &journal{}, &events{}
-		st := shaky{noHints{memory.New()}, &outage{}} // each loop calls this store often, even while idle
+		log, seen := &lineLog{}, &eventRecorder{}
+		st := outageStore{noHints{memory.New()}, &outage{}} // each loop calls this store often, even while idle
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Observer: seen})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		time.Sleep(time.Minute)
 		began := time.Now()
 		st.set(errDown, false)
@@ -171,23 +171,23 @@ func TestTroublesAreSummedUp(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, stop())
 
-		byError := map[string][]entry{}
+		byError := map[string][]logLine{}
 		for _, l := range log.lines(t, "trouble") {
 			byError[l["error"].(string)] = append(byError[l["error"].(string)], l)
 		}
 		require.NotEmpty(t, byError)
-		happened, written := len(seen.of(batch.EventTrouble)), 0
+		happened, written := len(seen.ofKind(batch.EventTrouble)), 0
 		for text, lines := range byError {
 			assert.Contains(t, text, "connection refused")
 			last := len(lines) - 1
 			assert.InDelta(t, minutes+1, len(lines), 1, "%s: one a minute, and one when it is over", text)
 			assert.NotContains(t, lines[0], "times")
-			assert.Less(t, lines[0].at(t).Sub(began), 3*time.Second, "the first at once")
+			assert.Less(t, lines[0].timestamp(t).Sub(began), 3*time.Second, "the first at once")
 			sum := 1
 			for i, l := range lines[1:last] {
 				assert.Equal(t, "WARN", l["level"])
 				assert.NotContains(t, l, "over")
-				assert.InDelta(t, time.Minute, l.at(t).Sub(lines[i].at(t)), float64(time.Second))
+				assert.InDelta(t, time.Minute, l.timestamp(t).Sub(lines[i].timestamp(t)), float64(time.Second))
 				sum += int(l["times"].(float64))
 			}
 			assert.Equal(t, "INFO", lines[last]["level"])
@@ -203,10 +203,10 @@ func TestTroublesAreSummedUp(t *testing.T) {
 // At level Debug each repetition of a trouble is a line.
 func TestTheLogHasEachRepetitionAtDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, seen := &journal{}, &events{}
-		st := shaky{memory.New(), &outage{}}
+		log, seen := &lineLog{}, &eventRecorder{}
+		st := outageStore{memory.New(), &outage{}}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelDebug), Observer: seen})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		st.set(errDown, false)
 		time.Sleep(90 * time.Second)
 		st.set(nil, false)
@@ -217,7 +217,7 @@ func TestTheLogHasEachRepetitionAtDebug(t *testing.T) {
 				events++
 			}
 		}
-		assert.Len(t, seen.of(batch.EventTrouble), events)
+		assert.Len(t, seen.ofKind(batch.EventTrouble), events)
 	})
 }
 
@@ -227,13 +227,13 @@ func TestTheLogOfPauses(t *testing.T) {
 	for want, kind := range map[string]error{"INFO": dlt.ErrBusy, "WARN": dlt.ErrUnavailable, "ERROR": dlt.ErrMisconfigured} {
 		t.Run(want, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log := &journal{}
-				r := newRunner(t, memory.New(), failing(&dlt.Error{Op: "submit", Kind: kind, StatusCode: 503, Endpoint: "http://node"}, 10), &dltbatch.Options{
+				log := &lineLog{}
+				r := newRunner(t, memory.New(), newFailingSubmitLedger(&dlt.Error{Op: "submit", Kind: kind, StatusCode: 503, Endpoint: "http://node"}, 10), &dltbatch.Options{
 					Logger: log.logger(slog.LevelDebug),
 				})
-				stop := running(t, r)
-				many(t, r, 1)
-				idle(t, r)
+				stop := startRun(t, r)
+				addToLanes(t, r, 1)
+				waitIdle(t, r)
 				require.NoError(t, stop())
 				paused, resumed := log.lines(t, "paused"), log.lines(t, "resumed")
 				require.Len(t, paused, 1)
@@ -250,11 +250,11 @@ func TestTheLogOfPauses(t *testing.T) {
 // The lines about a stop tell what is under way, how long the stop took, and what was put back.
 func TestTheLogOfAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &journal{}
+		log := &lineLog{}
 		ledger := ledgermem.New(&ledgermem.Options{Latency: 4 * time.Second})
-		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: eager, Drain: time.Minute, Logger: log.logger(slog.LevelInfo)})
-		require.NoError(t, r.Add(t.Context(), one("s", "c0"), one("s", "c1"), one("s", "c2"), one("s", "c3")))
-		stop := running(t, r)
+		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: eagerStrategy, Drain: time.Minute, Logger: log.logger(slog.LevelInfo)})
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "c0"), newBatch("s", "c1"), newBatch("s", "c2"), newBatch("s", "c3")))
+		stop := startRun(t, r)
 		time.Sleep(time.Second)
 		require.NoError(t, stop())
 		begin, end := log.lines(t, "stopping"), log.lines(t, "stopped")
@@ -273,13 +273,13 @@ func TestTheLogOfAStop(t *testing.T) {
 // leaves something under way is logged as an error.
 func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &journal{}
-		st := &stuck{Store: memory.New()}
+		log := &lineLog{}
+		st := &hangingRecordStore{Store: memory.New()}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Drain: 20 * time.Second})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		synctest.Wait()
-		st.hang.Store(true)
-		many(t, r, 5)
+		st.recordHangs.Store(true)
+		addToLanes(t, r, 5)
 		time.Sleep(time.Second)
 		require.NoError(t, stop())
 		end := log.lines(t, "stopped")
@@ -288,10 +288,10 @@ func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 		assert.Equal(t, "20s", end[0]["took"])
 	})
 	synctest.Test(t, func(t *testing.T) {
-		log := &journal{}
-		r := newRunner(t, memory.New(), deaf{ledgermem.New(nil)}, &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Drain: 20 * time.Second})
-		stop := running(t, r)
-		many(t, r, 1)
+		log := &lineLog{}
+		r := newRunner(t, memory.New(), ctxIgnoringLedger{ledgermem.New(nil)}, &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Drain: 20 * time.Second})
+		stop := startRun(t, r)
+		addToLanes(t, r, 1)
 		time.Sleep(time.Second)
 		require.ErrorIs(t, stop(), dltbatch.ErrDrain)
 		end := log.lines(t, "stopped")
@@ -307,30 +307,30 @@ func TestTheLogOfAStopThatIsCutOff(t *testing.T) {
 func TestTheLogShowsNoValueOfTheApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const secret = "tell-nobody"
-		log, app := &journal{}, &confidential{token: secret}
-		r := newRunner(t, discreet{memory.New(), secret}, ledgermem.New(nil), &dltbatch.Options{
-			Logger: log.logger(slog.LevelDebug - 10), Strategy: eager, Observer: app, Observers: []batch.Observer{app}, Calls: app, RetryOf: app.Retry,
+		log, app := &lineLog{}, &secretOptions{token: secret}
+		r := newRunner(t, secretStore{memory.New(), secret}, ledgermem.New(nil), &dltbatch.Options{
+			Logger: log.logger(slog.LevelDebug - 10), Strategy: eagerStrategy, Observer: app, Observers: []batch.Observer{app}, Calls: app, RetryOf: app.Retry,
 		})
-		stop := running(t, r)
-		many(t, r, 3)
-		idle(t, r)
+		stop := startRun(t, r)
+		addToLanes(t, r, 3)
+		waitIdle(t, r)
 		require.NoError(t, stop())
 		started := log.lines(t, "started")
 		require.Len(t, started, 1)
 		assert.Equal(t, "eager", started[0]["strategy"])
-		assert.Equal(t, "dltbatch_test.discreet", started[0]["store"])
+		assert.Equal(t, "dltbatch_test.secretStore", started[0]["store"])
 		assert.Equal(t, []string{"Calls", "Observer", "Observers", "RetryOf"}, slices.Sorted(maps.Keys(started[0]["options"].(map[string]any))))
 		assert.NotContains(t, log.String(), secret)
 	})
 }
 
-type discreet struct {
+type secretStore struct {
 	store.Store
 	token string
 }
 
-type confidential struct{ token string }
+type secretOptions struct{ token string }
 
-func (*confidential) Observe(context.Context, batch.Event)           {}
-func (*confidential) ObserveCall(context.Context, batch.Call)        {}
-func (*confidential) Retry(batch.ServiceID) (p dltbatch.RetryPolicy) { return p }
+func (*secretOptions) Observe(context.Context, batch.Event)           {}
+func (*secretOptions) ObserveCall(context.Context, batch.Call)        {}
+func (*secretOptions) Retry(batch.ServiceID) (p dltbatch.RetryPolicy) { return p }

@@ -22,11 +22,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// only returns the event of a kind in a state, and fails the test unless there is exactly one.
-func (e *events) only(t *testing.T, kind batch.EventKind, s batch.State) batch.Event {
+// onlyEvent returns the event of a kind in a state, and fails the test unless there is exactly one.
+func (e *eventRecorder) onlyEvent(t *testing.T, kind batch.EventKind, s batch.State) batch.Event {
 	t.Helper()
 	var found []batch.Event
-	for _, ev := range e.of(kind) {
+	for _, ev := range e.ofKind(kind) {
 		if ev.State == s {
 			found = append(found, ev)
 		}
@@ -35,8 +35,8 @@ func (e *events) only(t *testing.T, kind batch.EventKind, s batch.State) batch.E
 	return found[0]
 }
 
-// slack is the time for which writes wait for one another.
-const slack = 20 * time.Millisecond
+// timeTolerance is the time for which writes wait for one another.
+const timeTolerance = 20 * time.Millisecond
 
 // Events have the time that the batch waited, by the database's clock, and the time that the POST
 // took.
@@ -48,35 +48,35 @@ func TestEventsHaveTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const waited, post = 5 * time.Second, 300 * time.Millisecond
-				seen := &events{}
+				seen := &eventRecorder{}
 				traits := ledgermem.Unforgiving(0)
 				traits.ResendHarmlessFor = dlt.Forever // lets an acceptance wait for the outcome
 				ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, IgnoreDuplicates: true, CommitAfter: c.commitAfter, Fault: func(batch.Attempt) ledgermem.Fault {
 					return ledgermem.Fault{Latency: post}
 				}})
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, Instance: "here"})
-				b := one("s", "a")
+				b := newBatch("s", "a")
 				require.NoError(t, r.Add(t.Context(), b))
 				time.Sleep(waited)
-				stop := running(t, r)
+				stop := startRun(t, r)
 				rec := await(t, r, b)
 				synctest.Wait()
 				require.NoError(t, stop())
 
-				added := seen.only(t, batch.EventAdded, batch.Queued)
+				added := seen.onlyEvent(t, batch.EventAdded, batch.Queued)
 				assert.Equal(t, batch.Event{Kind: batch.EventAdded, Key: b.Key(), State: batch.Queued, At: added.At, Instance: "here"}, added)
-				claimed := seen.only(t, batch.EventClaimed, batch.Submitting)
-				assert.InDelta(t, waited, claimed.SinceAdded, float64(slack))
+				claimed := seen.onlyEvent(t, batch.EventClaimed, batch.Submitting)
+				assert.InDelta(t, waited, claimed.SinceAdded, float64(timeTolerance))
 				assert.Equal(t, []any{batch.Queued, batch.ByQueuer, false}, []any{claimed.From, claimed.By, claimed.Again})
 				assert.Zero(t, claimed.Took)
-				accepted := seen.only(t, batch.EventState, batch.Pending)
+				accepted := seen.onlyEvent(t, batch.EventState, batch.Pending)
 				assert.Equal(t, []any{batch.Submitting, batch.BySubmitter}, []any{accepted.From, accepted.By})
 				assert.Equal(t, post, accepted.Took)
 				assert.Equal(t, 1, accepted.InRequest)
 				assert.Equal(t, rec.LastPost.Sub(rec.CreatedAt), accepted.SinceAdded)
 				assert.Zero(t, accepted.SincePosted)
 				assert.Zero(t, accepted.StatusCode)
-				final := seen.only(t, batch.EventFinal, batch.Committed)
+				final := seen.onlyEvent(t, batch.EventFinal, batch.Committed)
 				assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.SinceAdded)
 				assert.Greater(t, final.SinceAdded, waited+post+c.commitAfter)
 				assert.False(t, final.TakenOver)
@@ -98,25 +98,25 @@ func TestEventsHaveTimes(t *testing.T) {
 	}
 }
 
-// faulty is a ledger whose Submit fails at first, after a while.
-type faulty struct {
+// failingSubmitLedger is a ledger whose Submit fails at first, after a while.
+type failingSubmitLedger struct {
 	*ledgermem.Ledger
-	err   error
-	after time.Duration
-	times atomic.Int64
+	err          error
+	answerTime   time.Duration
+	failuresLeft atomic.Int64
 }
 
-func (l *faulty) Submit(ctx context.Context, a batch.Attempt) error {
-	if l.times.Add(-1) >= 0 {
-		time.Sleep(l.after)
+func (l *failingSubmitLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	if l.failuresLeft.Add(-1) >= 0 {
+		time.Sleep(l.answerTime)
 		return l.err
 	}
 	return l.Ledger.Submit(ctx, a)
 }
 
-func failing(err error, times int64) *faulty {
-	l := &faulty{Ledger: ledgermem.New(nil), err: err, after: 200 * time.Millisecond}
-	l.times.Store(times)
+func newFailingSubmitLedger(err error, times int64) *failingSubmitLedger {
+	l := &failingSubmitLedger{Ledger: ledgermem.New(nil), err: err, answerTime: 200 * time.Millisecond}
+	l.failuresLeft.Store(times)
 	return l
 }
 
@@ -137,35 +137,35 @@ func TestEventsHaveFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				seen := &events{}
-				ledger := failing(&dlt.Error{
+				seen := &eventRecorder{}
+				ledger := newFailingSubmitLedger(&dlt.Error{
 					Op: "submit", Kind: c.kind, StatusCode: 503, Code: 17, Endpoint: "http://ann:secret@node:8008/batches?key=secret",
 				}, 1)
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, Retry: dltbatch.RetryPolicy{QuickRetries: -1}})
-				stop := running(t, r)
-				b := one("s", "a")
+				stop := startRun(t, r)
+				b := newBatch("s", "a")
 				require.NoError(t, r.Add(t.Context(), b))
 				rec := await(t, r, b)
 				synctest.Wait()
 				require.NoError(t, stop())
 
-				failed := seen.only(t, c.event, c.state)
+				failed := seen.onlyEvent(t, c.event, c.state)
 				kind, ok := errors.AsType[*batch.SubmissionError](failed.Err)
 				require.True(t, ok, "%T", failed.Err)
 				assert.Equal(t, c.is, kind.Kind)
 				const node = "http://node:8008/batches"
 				assert.Equal(t, []any{503, 17, node, 200 * time.Millisecond, 1},
 					[]any{failed.StatusCode, failed.Code, failed.Endpoint, failed.Took, failed.InRequest})
-				assert.InDelta(t, 200*time.Millisecond, failed.SinceAdded, float64(slack))
+				assert.InDelta(t, 200*time.Millisecond, failed.SinceAdded, float64(timeTolerance))
 				assert.Zero(t, failed.SincePosted)
 				if c.is != batch.KindRejected {
 					assert.Equal(t, batch.Committed, rec.State)
-					accepted := seen.of(batch.EventState)
+					accepted := seen.ofKind(batch.EventState)
 					last := accepted[len(accepted)-1]
 					assert.Equal(t, batch.Pending, last.State)
 					assert.Equal(t, []any{0, 0, "", 1}, []any{last.StatusCode, last.Code, last.Endpoint, last.InRequest}, "of the attempt that went well")
 				}
-				for _, paused := range seen.of(batch.EventPaused) {
+				for _, paused := range seen.ofKind(batch.EventPaused) {
 					kind, ok := errors.AsType[*batch.SubmissionError](paused.Err)
 					require.True(t, ok)
 					assert.Equal(t, c.is, kind.Kind)
@@ -177,7 +177,7 @@ func TestEventsHaveFailures(t *testing.T) {
 				if c.is == batch.KindUnavailable || c.is == batch.KindBusy || c.is == batch.KindMisconfigured {
 					pauses = 1
 				}
-				assert.Len(t, seen.of(batch.EventPaused), pauses)
+				assert.Len(t, seen.ofKind(batch.EventPaused), pauses)
 			})
 		})
 	}
@@ -189,14 +189,14 @@ func TestEventsHaveRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.MaxList = 4
-		seen := &events{}
+		seen := &eventRecorder{}
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
 		for i := range 8 {
-			require.NoError(t, r.Add(t.Context(), one("s", batch.ID(fmt.Sprint(i)))))
+			require.NoError(t, r.Add(t.Context(), newBatch("s", batch.ID(fmt.Sprint(i)))))
 		}
-		stop := running(t, r)
-		idle(t, r)
+		stop := startRun(t, r)
+		waitIdle(t, r)
 		require.NoError(t, stop())
 		in := map[batch.ID]int{}
 		for _, ev := range seen.all {
@@ -221,19 +221,19 @@ func TestEventsHaveRequests(t *testing.T) {
 // A process that finds the outcome of another process's attempt reports when the batch was added.
 func TestAnotherProcessKnowsTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := memory.New(), &events{}
+		st, seen := memory.New(), &eventRecorder{}
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute})
-		b := one("s", "a")
-		stop := running(t, newRunner(t, st, ledger, nil))
+		b := newBatch("s", "a")
+		stop := startRun(t, newRunner(t, st, ledger, nil))
 		other := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
 		require.NoError(t, other.Add(t.Context(), b))
 		time.Sleep(5 * time.Second)
 		require.NoError(t, stop())
-		stop = running(t, other)
+		stop = startRun(t, other)
 		rec := await(t, other, b)
 		synctest.Wait()
 		require.NoError(t, stop())
-		final := seen.only(t, batch.EventFinal, batch.Committed)
+		final := seen.onlyEvent(t, batch.EventFinal, batch.Committed)
 		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.SinceAdded)
 		assert.Equal(t, rec.FinalAt.Sub(rec.LastPost), final.SincePosted)
 		assert.Greater(t, final.SincePosted, 50*time.Second)
@@ -246,7 +246,7 @@ func TestEventsOfPeopleHaveTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(0)
 		traits.Resolves = false
-		seen := &events{}
+		seen := &eventRecorder{}
 		var lost atomic.Bool
 		lost.Store(true)
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
@@ -256,45 +256,45 @@ func TestEventsOfPeopleHaveTimes(t *testing.T) {
 			return ledgermem.Fault{}
 		}})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
-		b := one("s", "b")
+		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
-		stop := running(t, r)
+		stop := startRun(t, r)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		undecided := seen.only(t, batch.EventDecision, batch.Submitting)
+		undecided := seen.onlyEvent(t, batch.EventDecision, batch.Submitting)
 		kind, ok := errors.AsType[*batch.SubmissionError](undecided.Err)
 		require.True(t, ok)
 		assert.Equal(t, batch.KindDoubt, kind.Kind)
-		assert.Equal(t, see(t, r, b).Decision, undecided.Err.Error())
+		assert.Equal(t, recordOf(t, r, b).Decision, undecided.Err.Error())
 		assert.Positive(t, undecided.SinceAdded)
 		assert.Positive(t, undecided.SincePosted)
 
-		rec, err := r.Decide(t.Context(), see(t, r, b), batch.NotExecutedReject, somebody)
+		rec, err := r.Decide(t.Context(), recordOf(t, r, b), batch.NotExecutedReject, somebody)
 		require.NoError(t, err)
-		decided := seen.only(t, batch.EventOperated, batch.Rejected)
+		decided := seen.onlyEvent(t, batch.EventOperated, batch.Rejected)
 		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), decided.SinceAdded)
-		assert.InDelta(t, time.Minute, decided.SinceAdded, float64(slack))
+		assert.InDelta(t, time.Minute, decided.SinceAdded, float64(timeTolerance))
 
 		lost.Store(false)
-		rec, err = r.Requeue(t.Context(), see(t, r, b), somebody)
+		rec, err = r.Requeue(t.Context(), recordOf(t, r, b), somebody)
 		require.NoError(t, err)
-		assert.Zero(t, seen.only(t, batch.EventOperated, rec.State).SinceAdded, "it is open")
+		assert.Zero(t, seen.onlyEvent(t, batch.EventOperated, rec.State).SinceAdded, "it is open")
 		await(t, r, b)
 		synctest.Wait()
 		require.NoError(t, stop())
-		assert.InDelta(t, time.Minute, seen.only(t, batch.EventFinal, batch.Committed).SinceAdded, float64(slack))
+		assert.InDelta(t, time.Minute, seen.onlyEvent(t, batch.EventFinal, batch.Committed).SinceAdded, float64(timeTolerance))
 	})
 }
 
 // If the database's clock steps back, no time in an event is negative.
 func TestEventsWhenTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := memory.New(), &events{}
+		st, seen := memory.New(), &eventRecorder{}
 		r := newRunner(t, st, ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), &dltbatch.Options{Observer: seen})
-		b := one("s", "b")
+		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
 		st.StepClock(-time.Hour)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		await(t, r, b)
 		synctest.Wait()
 		require.NoError(t, stop())
@@ -310,44 +310,44 @@ func TestEventsWhenTheClockStepsBack(t *testing.T) {
 // recorded, is not taken over.
 func TestEventsTellWhatIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := memory.New(), &events{}
-		ledger := forgetful{forgiving(shortest)}
-		dead := newRunner(t, dumb{st}, ledger, &dltbatch.Options{Drain: time.Millisecond, RequestTimeout: time.Millisecond, Instance: "dead"})
-		b := one("s", "a")
+		st, seen := memory.New(), &eventRecorder{}
+		ledger := firstAttemptLoser{harmlessResendLedger(minHarmlessTime)}
+		dead := newRunner(t, recordsNothing{st}, ledger, &dltbatch.Options{Drain: time.Millisecond, RequestTimeout: time.Millisecond, Instance: "dead"})
+		b := newBatch("s", "a")
 		require.NoError(t, dead.Add(t.Context(), b))
-		stop := running(t, dead)
+		stop := startRun(t, dead)
 		time.Sleep(time.Millisecond)
 		_ = stop()
 		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
-		stop = running(t, r)
+		stop = startRun(t, r)
 		time.Sleep(2 * time.Minute)
 		require.NoError(t, stop())
-		unknown := seen.only(t, batch.EventState, batch.Unknown)
+		unknown := seen.onlyEvent(t, batch.EventState, batch.Unknown)
 		assert.Equal(t, []any{batch.Submitting, batch.ByMonitor, true}, []any{unknown.From, unknown.By, unknown.TakenOver})
-		claimed := seen.only(t, batch.EventClaimed, batch.Submitting)
+		claimed := seen.onlyEvent(t, batch.EventClaimed, batch.Submitting)
 		assert.Equal(t, []any{batch.Unknown, true}, []any{claimed.From, claimed.Again})
-		require.Equal(t, batch.Committed, see(t, r, b).State)
+		require.Equal(t, batch.Committed, recordOf(t, r, b).State)
 		for _, e := range seen.all {
 			assert.Equal(t, e.State == batch.Unknown, e.TakenOver, "%s %s", e.Kind, e.State)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // here the doubt is recorded
-		st, seen := memory.New(), &events{}
+		st, seen := memory.New(), &eventRecorder{}
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Kind: ledgermem.LostReply}
 		}})
-		first := newRunner(t, st, &slow{Ledger: ledger, hangs: true}, nil)
-		b := one("s", "a")
+		first := newRunner(t, st, &alwaysPendingLedger{Ledger: ledger, statusesHang: true}, nil)
+		b := newBatch("s", "a")
 		require.NoError(t, first.Add(t.Context(), b))
-		stop := running(t, first)
+		stop := startRun(t, first)
 		time.Sleep(time.Second)
 		require.NoError(t, stop())
-		require.Equal(t, batch.Submitting, see(t, first, b).State)
-		stop = running(t, newRunner(t, st, ledger, &dltbatch.Options{Observer: seen}))
+		require.Equal(t, batch.Submitting, recordOf(t, first, b).State)
+		stop = startRun(t, newRunner(t, st, ledger, &dltbatch.Options{Observer: seen}))
 		await(t, first, b)
 		synctest.Wait()
 		require.NoError(t, stop())
-		committed := seen.only(t, batch.EventFinal, batch.Committed)
+		committed := seen.onlyEvent(t, batch.EventFinal, batch.Committed)
 		assert.Equal(t, []any{batch.Submitting, batch.ByMonitor, false}, []any{committed.From, committed.By, committed.TakenOver})
 	})
 }
@@ -355,14 +355,14 @@ func TestEventsTellWhatIsTakenOver(t *testing.T) {
 // The event of a trouble names the part of the Runner in trouble.
 func TestTroubleNamesItsPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := shaky{memory.New(), &outage{}}, &events{}
-		stop := running(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Observer: seen}))
+		st, seen := outageStore{memory.New(), &outage{}}, &eventRecorder{}
+		stop := startRun(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Observer: seen}))
 		synctest.Wait()
 		st.set(errDown, false)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, stop())
 		parts := map[string]bool{}
-		for _, e := range seen.of(batch.EventTrouble) {
+		for _, e := range seen.ofKind(batch.EventTrouble) {
 			parts[e.Part] = true
 		}
 		assert.Equal(t, map[string]bool{"queuer": true, "monitor": true, "retention": true}, parts)

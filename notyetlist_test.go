@@ -40,15 +40,15 @@ func TestANotYetInAListHoldsNothingBeforeIt(t *testing.T) {
 				return next(ctx, a)
 			},
 		})
-		seen := &events{}
+		seen := &eventRecorder{}
 		r := newRunner(t, memory.New(), wrapped, &dltbatch.Options{Strategy: queuer.Pipelined(20), Observer: seen})
-		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a"), newBatch("s", "b")))
 		keepRunning(t, r)
 		time.Sleep(3 * time.Hour)
-		rec, err := r.Get(t.Context(), one("s", "a").Key())
+		rec, err := r.Get(t.Context(), newBatch("s", "a").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
-		for _, e := range seen.of(batch.EventDecision) {
+		for _, e := range seen.ofKind(batch.EventDecision) {
 			assert.Equal(t, batch.ID("b"), e.Key.ID, "%v", e.Err)
 		}
 	})

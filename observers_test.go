@@ -20,11 +20,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// queued is how many events may wait for one of Options.Observers.
-const queued = 4096
+// queueCapacity is how many events may wait for one of Options.Observers.
+const queueCapacity = 4096
 
-// stories returns the kinds of events of each batch, in their order.
-func (e *events) stories() map[batch.Key][]string {
+// eventsByBatch returns the kinds of events of each batch, in their order.
+func (e *eventRecorder) eventsByBatch() map[batch.Key][]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := map[batch.Key][]string{}
@@ -34,18 +34,18 @@ func (e *events) stories() map[batch.Key][]string {
 	return all
 }
 
-func (e *events) count() int {
+func (e *eventRecorder) eventCount() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.all)
 }
 
-// many adds n batches, each in a lane of its own.
-func many(t *testing.T, r *dltbatch.Runner, n int) {
+// addToLanes adds n batches, each in a lane of its own.
+func addToLanes(t *testing.T, r *dltbatch.Runner, n int) {
 	t.Helper()
 	all := make([]batch.Batch, n)
 	for i := range all {
-		all[i] = one(batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
+		all[i] = newBatch(batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
 	}
 	require.NoError(t, r.Add(t.Context(), all...))
 }
@@ -53,18 +53,18 @@ func many(t *testing.T, r *dltbatch.Runner, n int) {
 // Every observer gets every event, and the events of one batch in their order.
 func TestAllObserversGetAllEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second, third := &events{}, &events{}, &events{}
+		first, second, third := &eventRecorder{}, &eventRecorder{}, &eventRecorder{}
 		others := []batch.Observer{second, third}
 		faults := ledgermem.Faults{Seed: 3, Busy: 0.2, LostReply: 0.2}
 		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{Observer: first, Observers: others})
 		others[0] = nil // New has its own copy of the list
-		stop := running(t, r)
-		many(t, r, 200)
-		idle(t, r)
+		stop := startRun(t, r)
+		addToLanes(t, r, 200)
+		waitIdle(t, r)
 		require.NoError(t, stop())
-		assert.Greater(t, first.count(), 800)
-		assert.Equal(t, first.stories(), second.stories())
-		assert.Equal(t, first.stories(), third.stories())
+		assert.Greater(t, first.eventCount(), 800)
+		assert.Equal(t, first.eventsByBatch(), second.eventsByBatch())
+		assert.Equal(t, first.eventsByBatch(), third.eventsByBatch())
 		assert.Nil(t, r.Health().LostEvents)
 	})
 }
@@ -73,7 +73,7 @@ func TestAllObserversGetAllEvents(t *testing.T) {
 // is counted and logged.
 func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, good, bad, log, gate := &events{}, &events{}, &events{}, &logged{}, make(chan struct{})
+		first, good, bad, log, gate := &eventRecorder{}, &eventRecorder{}, &eventRecorder{}, &logBuffer{}, make(chan struct{})
 		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
 			Logger: log.logger(slog.LevelInfo), Observer: first, Pool: 500,
 			Observers: []batch.Observer{good, batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
@@ -81,25 +81,25 @@ func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
 				bad.Observe(ctx, e)
 			})},
 		})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		begin := time.Now()
 		for range 2 {
-			many(t, r, 1000)
-			idle(t, r)
+			addToLanes(t, r, 1000)
+			waitIdle(t, r)
 		}
 		for i := range 3 {
-			b := one("s", batch.ID(fmt.Sprint("late ", i)))
+			b := newBatch("s", batch.ID(fmt.Sprint("late ", i)))
 			require.NoError(t, r.Add(t.Context(), b))
 			assert.Equal(t, batch.Committed, await(t, r, b).State)
 			time.Sleep(20 * time.Second)
 		}
 		assert.Less(t, time.Since(begin), 70*time.Second)
-		all := first.count()
-		assert.Equal(t, all, good.count())
+		all := first.eventCount()
+		assert.Equal(t, all, good.eventCount())
 		lost := r.Health().LostEvents
 		require.Len(t, lost, 2)
 		assert.Zero(t, lost[0])
-		assert.EqualValues(t, all-queued-1, lost[1], "one is with the observer")
+		assert.EqualValues(t, all-queueCapacity-1, lost[1], "one is with the observer")
 		time.Sleep(time.Hour)
 		const text = "events lost: an observer is too slow"
 		var lines []string
@@ -115,14 +115,14 @@ func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
 
 		close(gate)
 		synctest.Wait()
-		assert.Equal(t, queued+1, bad.count())
-		want, got := good.stories(), bad.stories()
+		assert.Equal(t, queueCapacity+1, bad.eventCount())
+		want, got := good.eventsByBatch(), bad.eventsByBatch()
 		for key, story := range got {
 			assert.Equal(t, want[key][:len(story)], story, "from the first on")
 		}
-		many(t, r, 1) // adds a batch that is known already
+		addToLanes(t, r, 1) // adds a batch that is known already
 		synctest.Wait()
-		assert.Equal(t, queued+2, bad.count(), "and it goes on")
+		assert.Equal(t, queueCapacity+2, bad.eventCount(), "and it goes on")
 		require.NoError(t, stop())
 		assert.Equal(t, lost, r.Health().LostEvents)
 	})
@@ -131,7 +131,7 @@ func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
 // Observers that panic are contained, get all events, and are named in the log.
 func TestObserversThatPanicAreContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, told, good := &logged{}, atomic.Int64{}, &events{}
+		log, told, good := &logBuffer{}, atomic.Int64{}, &eventRecorder{}
 		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
 			Logger: log.logger(slog.LevelWarn),
 			Observers: []batch.Observer{good, batch.ObserverFunc(func(context.Context, batch.Event) {
@@ -139,12 +139,12 @@ func TestObserversThatPanicAreContained(t *testing.T) {
 				panic("boom in the observer")
 			})},
 		})
-		stop := running(t, r)
-		many(t, r, 50)
-		idle(t, r)
+		stop := startRun(t, r)
+		addToLanes(t, r, 50)
+		waitIdle(t, r)
 		require.NoError(t, stop())
 		assert.EqualValues(t, 200, told.Load())
-		assert.Equal(t, 200, good.count())
+		assert.Equal(t, 200, good.eventCount())
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		require.Len(t, lines, 2, "the first, and the sum at the end:\n%s", log)
 		assert.Contains(t, lines[0], "observers_test.go", "with its stack")
@@ -161,7 +161,7 @@ func TestObserversThatPanicAreContained(t *testing.T) {
 // New refuses a nil observer, and the error names its index.
 func TestObserversThatAreNil(t *testing.T) {
 	for name, bad := range map[string]batch.Observer{"nil": nil, "a nil func": batch.ObserverFunc(nil)} {
-		_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observers: []batch.Observer{&events{}, &events{}, bad}})
+		_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observers: []batch.Observer{&eventRecorder{}, &eventRecorder{}, bad}})
 		var in *batch.InputError
 		require.ErrorAs(t, err, &in, name)
 		assert.Equal(t, "Options.Observers[2]", in.Field)
@@ -173,7 +173,7 @@ func TestObserversThatAreNil(t *testing.T) {
 // blocks half a second.
 func TestRunGivesObserversTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &events{}
+		slow := &eventRecorder{}
 		gate := make(chan struct{})
 		defer close(gate)
 		o := &dltbatch.Options{Observers: []batch.Observer{batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
@@ -181,20 +181,20 @@ func TestRunGivesObserversTime(t *testing.T) {
 			slow.Observe(ctx, e)
 		})}}
 		r := newRunner(t, memory.New(), ledgermem.New(nil), o)
-		stop := running(t, r)
-		many(t, r, 20)
-		idle(t, r)
-		require.Less(t, slow.count(), 80)
+		stop := startRun(t, r)
+		addToLanes(t, r, 20)
+		waitIdle(t, r)
+		require.Less(t, slow.eventCount(), 80)
 		ended := time.Now()
 		require.NoError(t, stop())
-		assert.Equal(t, 80, slow.count())
+		assert.Equal(t, 80, slow.eventCount())
 		assert.Less(t, time.Since(ended), 500*time.Millisecond)
 
 		o.Observers = append(o.Observers, batch.ObserverFunc(func(context.Context, batch.Event) { <-gate }))
 		r = newRunner(t, memory.New(), ledgermem.New(nil), o)
-		stop = running(t, r)
-		many(t, r, 1)
-		idle(t, r)
+		stop = startRun(t, r)
+		addToLanes(t, r, 1)
+		waitIdle(t, r)
 		ended = time.Now()
 		require.NoError(t, stop())
 		assert.Equal(t, 500*time.Millisecond, time.Since(ended))
@@ -204,27 +204,27 @@ func TestRunGivesObserversTime(t *testing.T) {
 // The context of an event that an observer gets late has the caller's values, and is not done.
 func TestObserversGetContextsThatLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen, gate := &tenants{}, make(chan struct{})
+		seen, gate := &tenantObserver{}, make(chan struct{})
 		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Observers: []batch.Observer{
 			batch.ObserverFunc(func(ctx context.Context, e batch.Event) {
 				<-gate
 				seen.Observe(ctx, e)
 			}),
 		}})
-		ctx, cancel := context.WithCancel(from(t.Context(), "add"))
-		require.NoError(t, r.Add(ctx, one("s", "b")))
+		ctx, cancel := context.WithCancel(withTenant(t.Context(), "add"))
+		require.NoError(t, r.Add(ctx, newBatch("s", "b")))
 		cancel()
-		run, stop := context.WithCancel(from(t.Context(), "run"))
+		run, stop := context.WithCancel(withTenant(t.Context(), "run"))
 		var all sync.WaitGroup
 		all.Go(func() { assert.NoError(t, r.Run(run)) })
-		idle(t, r)
+		waitIdle(t, r)
 		stop()
 		all.Wait()
 		close(gate)
 		synctest.Wait()
-		assert.Equal(t, map[any]int{"add": 1}, seen.seen(batch.EventAdded))
-		assert.Equal(t, map[any]int{"run": 1}, seen.seen(batch.EventFinal))
-		assert.Zero(t, seen.done)
+		assert.Equal(t, map[any]int{"add": 1}, seen.tenantsOf(batch.EventAdded))
+		assert.Equal(t, map[any]int{"run": 1}, seen.tenantsOf(batch.EventFinal))
+		assert.Zero(t, seen.doneContexts)
 	})
 }
 
@@ -232,9 +232,9 @@ func TestObserversGetContextsThatLast(t *testing.T) {
 // however slow it is.
 func TestTheFirstObserverIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, others := &events{}, make([]batch.Observer, 3)
+		first, others := &eventRecorder{}, make([]batch.Observer, 3)
 		for i := range others {
-			others[i] = &events{}
+			others[i] = &eventRecorder{}
 		}
 		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{
 			Observers: others,
@@ -244,12 +244,12 @@ func TestTheFirstObserverIsWaitedFor(t *testing.T) {
 			}),
 		})
 		begin := time.Now()
-		many(t, r, 10)
+		addToLanes(t, r, 10)
 		assert.Equal(t, 10*time.Second, time.Since(begin))
-		assert.Equal(t, 10, first.count(), "when Add returns")
-		stop := running(t, r)
-		idle(t, r)
+		assert.Equal(t, 10, first.eventCount(), "when Add returns")
+		stop := startRun(t, r)
+		waitIdle(t, r)
 		require.NoError(t, stop())
-		assert.Equal(t, 40, first.count(), "when Run returns")
+		assert.Equal(t, 40, first.eventCount(), "when Run returns")
 	})
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// refuse returns a ledger that refuses the batches ids until relent is called.
-func refuse(ids ...batch.ID) (l *ledgermem.Ledger, relent func()) {
+// newRefusingLedger returns a ledger that refuses the batches ids until relent is called.
+func newRefusingLedger(ids ...batch.ID) (l *ledgermem.Ledger, relent func()) {
 	var off atomic.Bool
 	l = ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 		if !off.Load() && slices.Contains(ids, a.ID) {
@@ -31,8 +31,8 @@ func refuse(ids ...batch.ID) (l *ledgermem.Ledger, relent func()) {
 	return l, func() { off.Store(true) }
 }
 
-// see returns the record that a person would see.
-func see(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
+// recordOf returns the record that a person would see.
+func recordOf(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
 	t.Helper()
 	rec, err := r.Get(t.Context(), b.Key())
 	require.NoError(t, err)
@@ -44,14 +44,14 @@ func TestPauseHoldsInTheWholeCluster(t *testing.T) {
 	tier.Hints(t) // the hint of Resume
 	for _, scope := range []batch.Scope{batch.Everything(), batch.Only("s")} {
 		synctest.Test(t, func(t *testing.T) {
-			st, ledger, seen := memory.New(), ledgermem.New(nil), &events{}
+			st, ledger, seen := memory.New(), ledgermem.New(nil), &eventRecorder{}
 			console := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen}) // on this Runner nothing calls Run
-			stop := running(t, newRunner(t, st, ledger, nil))
+			stop := startRun(t, newRunner(t, st, ledger, nil))
 			defer func() { require.NoError(t, stop()) }()
 			c, err := console.Pause(t.Context(), scope, somebody)
 			require.NoError(t, err)
 			assert.Equal(t, somebody, c.PausedBy)
-			s, other := one("s", "a"), one("other", "b")
+			s, other := newBatch("s", "a"), newBatch("other", "b")
 			require.NoError(t, console.Add(t.Context(), s, other))
 			time.Sleep(time.Minute)
 			rec, err := console.Get(t.Context(), s.Key())
@@ -76,19 +76,19 @@ func TestPauseHoldsInTheWholeCluster(t *testing.T) {
 			require.Len(t, acts, 2)
 			assert.Equal(t, batch.ActionPause, acts[0].Action)
 			assert.Equal(t, batch.ActionResume, acts[1].Action)
-			assert.Len(t, seen.of(batch.EventOperated), 2)
+			assert.Len(t, seen.ofKind(batch.EventOperated), 2)
 		})
 	}
 }
 
 func TestHaltAndRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := memory.New(), &events{}
-		ledger, relent := refuse("bad")
+		st, seen := memory.New(), &eventRecorder{}
+		ledger, relent := newRefusingLedger("bad")
 		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen, Policy: batch.PolicyHalt})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		bad, next, other := one("s", "bad"), one("s", "next"), one("other", "fine")
+		bad, next, other := newBatch("s", "bad"), newBatch("s", "next"), newBatch("other", "fine")
 		require.NoError(t, r.Add(t.Context(), bad, next, other))
 		assert.Equal(t, batch.Rejected, await(t, r, bad).State)
 		assert.Equal(t, batch.Committed, await(t, r, other).State)
@@ -97,11 +97,11 @@ func TestHaltAndRelease(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, batch.CauseHalted, e.Cause)
 		assert.Equal(t, bad.Key(), e.Blocker)
-		require.Len(t, seen.of(batch.EventHalted), 1)
-		assert.Equal(t, bad.Key(), seen.of(batch.EventHalted)[0].Key)
+		require.Len(t, seen.ofKind(batch.EventHalted), 1)
+		assert.Equal(t, bad.Key(), seen.ofKind(batch.EventHalted)[0].Key)
 
 		relent()
-		_, err = r.Requeue(t.Context(), see(t, r, bad), somebody)
+		_, err = r.Requeue(t.Context(), recordOf(t, r, bad), somebody)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		rec, err := r.Get(t.Context(), bad.Key())
@@ -114,7 +114,7 @@ func TestHaltAndRelease(t *testing.T) {
 		_, err = r.Release(t.Context(), e.Control, somebody)
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, await(t, r, next).State)
-		order := slices.DeleteFunc(posts(ledger), func(id batch.ID) bool { return id == other.ID })
+		order := slices.DeleteFunc(postedIDs(ledger), func(id batch.ID) bool { return id == other.ID })
 		assert.Equal(t, []batch.ID{"bad", "bad", "next"}, order, "in its old place")
 		acts, err := r.History(t.Context(), bad.Key())
 		require.NoError(t, err)
@@ -126,24 +126,24 @@ func TestHaltAndRelease(t *testing.T) {
 // A lane's own policy takes precedence over the Runner's.
 func TestQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := memory.New(), &events{}
-		ledger, _ := refuse("bad")
+		st, seen := memory.New(), &eventRecorder{}
+		ledger, _ := newRefusingLedger("bad")
 		r := newRunner(t, st, ledger, &dltbatch.Options{Observer: seen, Policy: batch.PolicyHalt})
 		_, err := r.SetPolicy(t.Context(), batch.Control{Scope: batch.Only("s")}, batch.PolicyQuarantine, somebody)
 		require.NoError(t, err)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		bad, next := one("s", "bad"), one("s", "next")
+		bad, next := newBatch("s", "bad"), newBatch("s", "next")
 		require.NoError(t, r.Add(t.Context(), bad, next))
 		rec := await(t, r, bad)
 		assert.Equal(t, batch.Rejected, rec.State)
 		assert.True(t, rec.Quarantined)
 		assert.Equal(t, batch.Committed, await(t, r, next).State, "the lane goes on")
-		assert.Len(t, seen.of(batch.EventQuarantined), 1)
+		assert.Len(t, seen.ofKind(batch.EventQuarantined), 1)
 		aside, _, err := st.List(t.Context(), store.ListQuery{Quarantined: true})
 		require.NoError(t, err)
 		require.Len(t, aside, 1)
-		rec, err = r.Acquit(t.Context(), see(t, r, bad), somebody)
+		rec, err = r.Acquit(t.Context(), recordOf(t, r, bad), somebody)
 		require.NoError(t, err)
 		assert.False(t, rec.Quarantined)
 		assert.Equal(t, batch.Rejected, rec.State)
@@ -153,16 +153,16 @@ func TestQuarantine(t *testing.T) {
 func TestCancelDecideAndTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
-		first, second := one("s", "a"), one("s", "b")
+		first, second := newBatch("s", "a"), newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), first, second))
-		_, err := r.Cancel(t.Context(), see(t, r, first), batch.By{})
+		_, err := r.Cancel(t.Context(), recordOf(t, r, first), batch.By{})
 		require.ErrorIs(t, err, batch.ErrInvalidInput)
-		rec, err := r.Cancel(t.Context(), see(t, r, first), somebody)
+		rec, err := r.Cancel(t.Context(), recordOf(t, r, first), somebody)
 		require.NoError(t, err)
 		assert.Equal(t, batch.Rejected, rec.State)
 		assert.Equal(t, batch.KindCancelled, rec.Error.Kind)
 		assert.Equal(t, rec.State, await(t, r, first).State)
-		_, err = r.Decide(t.Context(), see(t, r, second), batch.WasCommitted, somebody)
+		_, err = r.Decide(t.Context(), recordOf(t, r, second), batch.WasCommitted, somebody)
 		require.ErrorIs(t, err, batch.ErrNotAllowed)
 		rec, err = r.Requeue(t.Context(), rec, somebody)
 		require.NoError(t, err)
@@ -198,11 +198,11 @@ func TestRetryPolicyOfAService(t *testing.T) {
 				return dltbatch.RetryPolicy{}
 			},
 		})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		own := one("twice", "own")
+		own := newBatch("twice", "own")
 		own.Budget = batch.Budget{Attempts: 10, EveryTry: true}
-		twice, slow, plain, panics := one("twice", "t"), one("slow", "s"), one("plain", "p"), one("panics", "q")
+		twice, slow, plain, panics := newBatch("twice", "t"), newBatch("slow", "s"), newBatch("plain", "p"), newBatch("panics", "q")
 		begin := time.Now()
 		require.NoError(t, r.Add(t.Context(), twice, own, slow, plain, panics))
 		rec := await(t, r, twice)
@@ -232,9 +232,9 @@ func TestRetryPolicyOfAService(t *testing.T) {
 func TestNothingIsKeptOfWhatSimplyWorked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		await(t, r, b)
 		kept, err := r.Attempts(t.Context(), b.Key())
@@ -250,17 +250,17 @@ func TestClosedLanesSlowNobody(t *testing.T) {
 			r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{Latency: 10 * time.Millisecond, CommitAfter: 10 * time.Millisecond}), nil)
 			for i := range closed {
 				s := batch.ServiceID(fmt.Sprintf("closed%04d", i))
-				require.NoError(t, r.Add(t.Context(), one(s, batch.ID(s))))
+				require.NoError(t, r.Add(t.Context(), newBatch(s, batch.ID(s))))
 				_, err := r.Pause(t.Context(), batch.Only(s), somebody)
 				require.NoError(t, err)
 			}
-			stop := running(t, r)
+			stop := startRun(t, r)
 			defer func() { require.NoError(t, stop()) }()
 			time.Sleep(time.Minute)
 			begin := time.Now()
 			var last batch.Batch
 			for i := range 50 {
-				last = one("open", batch.ID(fmt.Sprint("b", i)))
+				last = newBatch("open", batch.ID(fmt.Sprint("b", i)))
 				require.NoError(t, r.Add(t.Context(), last))
 			}
 			require.Equal(t, batch.Committed, await(t, r, last).State)

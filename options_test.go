@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// blind is a strategy that selects nothing, with a given window.
-func blind(window int) queuer.Strategy {
+// blindStrategy is a strategy that selects nothing, with a given window.
+func blindStrategy(window int) queuer.Strategy {
 	return queuer.Strategy{Name: "blind", Window: window, Select: func(batch.Lane) []batch.Run { return nil }}
 }
 
@@ -65,10 +65,10 @@ func TestNewChecksItsOptions(t *testing.T) {
 		"quick retry does not fit":            {options{Retry: dltbatch.RetryPolicy{QuickRetryPause: 41 * s}}, "Retry.QuickRetryPause", []string{"41s", "ClaimTTL (1m0s)", "RequestTimeout (15s)"}},
 		"quick retry just fits":               {options{Retry: dltbatch.RetryPolicy{QuickRetryPause: 40 * s}}, "", nil},
 		"no quick retries, whatever pause":    {options{Retry: dltbatch.RetryPolicy{QuickRetryPause: 41 * s, QuickRetries: -1}}, "", nil},
-		"a strategy that wants to see none":   {options{Strategy: blind(0)}, "Strategy.Window", []string{"0"}},
+		"a strategy that wants to see none":   {options{Strategy: blindStrategy(0)}, "Strategy.Window", []string{"0"}},
 		"a strategy without a func":           {options{Strategy: queuer.Strategy{Name: "own", Window: 1}}, "Strategy.Select", nil},
-		"a strategy with another's name":      {options{Strategy: queuer.Strategy{Name: "serial", Window: 1, Select: blind(1).Select}}, "Strategy.Name", nil},
-		"a strategy that wants to see enough": {options{Strategy: blind(1)}, "", nil},
+		"a strategy with another's name":      {options{Strategy: queuer.Strategy{Name: "serial", Window: 1, Select: blindStrategy(1).Select}}, "Strategy.Name", nil},
+		"a strategy that wants to see enough": {options{Strategy: blindStrategy(1)}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &c.o)
@@ -99,13 +99,13 @@ func TestNamesArePrintable(t *testing.T) {
 	for field, use := range map[string]func(name string) error{
 		"Options.Instance": func(name string) error { return newRunner(ledgermem.New(nil), dltbatch.Options{Instance: name}) },
 		"Options.Strategy.Name": func(name string) error {
-			s := blind(1)
+			s := blindStrategy(1)
 			s.Name = name
 			return newRunner(ledgermem.New(nil), dltbatch.Options{Strategy: s})
 		},
-		"Traits.Name": func(name string) error { return newRunner(named(name, nil, nil), dltbatch.Options{}) },
+		"Traits.Name": func(name string) error { return newRunner(namedLedger(name, nil, nil), dltbatch.Options{}) },
 		"routes[0].Ledger": func(name string) error {
-			_, err := dlt.NewRouter(dlt.Route{Ledger: named(name, nil, nil)})
+			_, err := dlt.NewRouter(dlt.Route{Ledger: namedLedger(name, nil, nil)})
 			return err
 		},
 		"Shard.Set":       func(name string) error { return store.Shard{Set: name, Of: 1}.Validate() },

@@ -25,20 +25,20 @@ func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		first := ledgermem.New(&ledgermem.Options{CommitAfter: time.Hour})
-		stop := running(t, newRunner(t, st, first, nil))
-		require.NoError(t, st.Add(t.Context(), one("s", "a")))
+		stop := startRun(t, newRunner(t, st, first, nil))
+		require.NoError(t, st.Add(t.Context(), newBatch("s", "a")))
 		time.Sleep(time.Minute)
 		require.NoError(t, stop())
 
 		asked := 0
-		second := otherFor("s", &asked, func(t *dlt.Traits) {
+		second := otherLedgerForService("s", &asked, func(t *dlt.Traits) {
 			t.ResendHarmlessFor = 48 * time.Hour // too long for this Retention, so the ledger cannot be served
 		})
 		r := newRunner(t, st, second, &dltbatch.Options{Retention: 24 * time.Hour})
-		stop = running(t, r)
+		stop = startRun(t, r)
 		time.Sleep(30 * time.Minute)
 		require.NoError(t, stop())
-		stop = running(t, newRunner(t, st, first, nil))
+		stop = startRun(t, newRunner(t, st, first, nil))
 		time.Sleep(3 * time.Hour)
 		require.NoError(t, stop())
 		assert.Zero(t, asked)
@@ -46,23 +46,23 @@ func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 	})
 }
 
-// offsets is a ledger whose prepared bytes contain its name.
-type offsets struct {
+// namedBytesLedger is a ledger whose prepared bytes contain its name.
+type namedBytesLedger struct {
 	*ledgermem.Ledger
 	name          string
 	asked, posted *[]string
 }
 
-func (l offsets) Traits(s batch.ServiceID) dlt.Traits {
+func (l namedBytesLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := l.Ledger.Traits(s)
 	t.Name, t.Prepares, t.Resolves = l.name, true, false
 	return t
 }
-func (l offsets) Prepare(_ context.Context, a batch.Attempt) ([]byte, error) {
+func (l namedBytesLedger) Prepare(_ context.Context, a batch.Attempt) ([]byte, error) {
 	*l.asked = append(*l.asked, l.name)
 	return []byte("offset of " + l.name), nil
 }
-func (l offsets) Submit(ctx context.Context, a batch.Attempt) error {
+func (l namedBytesLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	*l.posted = append(*l.posted, l.name+" with "+string(a.Prepared))
 	return l.Ledger.Submit(ctx, a)
 }
@@ -74,26 +74,26 @@ func TestAnotherLedgerPreparesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var moved atomic.Bool
 		var asked, posted []string
-		first := offsets{ledgermem.New(nil), "first", &asked, &posted}
-		second := offsets{ledgermem.New(nil), "second", &asked, &posted}
+		first := namedBytesLedger{ledgermem.New(nil), "first", &asked, &posted}
+		second := namedBytesLedger{ledgermem.New(nil), "second", &asked, &posted}
 		router := newRouter(t,
 			dlt.Route{Ledger: first, Serves: func(batch.ServiceID) bool { return !moved.Load() }},
 			dlt.Route{Ledger: second})
-		told := &callbook{}
+		told := &callRecorder{}
 		r := newRunner(t, memory.New(), router, &dltbatch.Options{Calls: told, Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			if e.Kind == batch.EventClaimed && e.Attempt == 1 {
 				moved.Store(true) // between the claim and the request
 			}
 		})})
 		keepRunning(t, r)
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		time.Sleep(10 * time.Minute)
-		assert.Empty(t, told.of("ledger", "prepare"))
-		assert.Empty(t, told.of("ledger", "submit"))
-		assert.Len(t, told.of("store", "claim"), 1, "nothing is claimed from a lane that is held")
+		assert.Empty(t, told.callsOf("ledger", "prepare"))
+		assert.Empty(t, told.callsOf("ledger", "submit"))
+		assert.Len(t, told.callsOf("store", "claim"), 1, "nothing is claimed from a lane that is held")
 		assert.Equal(t, health.PartHealth{}, r.Health().Ledger)
 		moved.Store(false)
-		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
 		assert.NotContains(t, asked, "second")
 		assert.Equal(t, []string{"first with offset of first"}, posted)
 	})
@@ -105,23 +105,23 @@ func TestRequeueWhereAnotherLedgerServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		var posts []time.Time
-		first := differing(ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
+		first := changeTraits(ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 			posts = append(posts, time.Now())
 			return ledgermem.Fault{}
 		}}), func(_ batch.ServiceID, t *dlt.Traits) { t.Name, t.ResendQuiet = "first", 21*time.Minute })
 		r := newRunner(t, st, first, nil)
-		stop := running(t, r)
-		b := one("s", "a")
+		stop := startRun(t, r)
+		b := newBatch("s", "a")
 		b.Payload = []byte("invalid")
 		require.NoError(t, r.Add(t.Context(), b))
 		rec, err := r.Await(t.Context(), b.Key())
 		require.NoError(t, err)
 		require.Equal(t, batch.Invalid, rec.State)
 		// A process whose routes are all served by the right ledgers can requeue the batch.
-		second := newRunner(t, st, newRouter(t, dlt.Route{Ledger: named("second", nil, nil), Serves: func(s batch.ServiceID) bool { return s == "other" }}), &dltbatch.Options{})
+		second := newRunner(t, st, newRouter(t, dlt.Route{Ledger: namedLedger("second", nil, nil), Serves: func(s batch.ServiceID) bool { return s == "other" }}), &dltbatch.Options{})
 		_, err = second.Requeue(t.Context(), rec, batch.By{Actor: "ann"})
 		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
-		other := newRunner(t, st, named("second", nil, nil), nil)
+		other := newRunner(t, st, namedLedger("second", nil, nil), nil)
 		_, err = other.Requeue(t.Context(), rec, batch.By{Actor: "ann"})
 		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
 		_, err = r.Requeue(t.Context(), rec, batch.By{Actor: "ann"})
@@ -140,23 +140,23 @@ func TestRetentionOfAnotherLedgersBatches(t *testing.T) {
 		st := memory.New()
 		first := ledgermem.New(nil) // this ledger executes duplicates
 		r := newRunner(t, st, first, &dltbatch.Options{Retention: time.Hour})
-		stop := running(t, r)
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
-		_, err := r.Await(t.Context(), one("s", "a").Key())
+		stop := startRun(t, r)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+		_, err := r.Await(t.Context(), newBatch("s", "a").Key())
 		require.NoError(t, err)
 		require.NoError(t, stop())
 		// Another instance has another route for s: it holds s, and still removes the old batches
 		// of s.
-		second := differing(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
+		second := changeTraits(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
 			if s == "s" {
 				t.Name, t.ResendHarmlessFor, t.AddAgainHarmless = "other", dlt.Forever, true
 			}
 		})
-		stop = running(t, newRunner(t, st, second, &dltbatch.Options{Retention: time.Hour}))
+		stop = startRun(t, newRunner(t, st, second, &dltbatch.Options{Retention: time.Hour}))
 		time.Sleep(2 * time.Hour)
 		require.NoError(t, stop())
-		stop = running(t, r)
-		require.NoError(t, r.Add(t.Context(), one("s", "a")), "the caller adds it once more")
+		stop = startRun(t, r)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")), "the caller adds it once more")
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ID{"a"}, first.Log("s"), "executed once")
 		require.NoError(t, stop())

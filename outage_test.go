@@ -17,22 +17,22 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// starting is a ledger without events whose status queries fail while it is down.
-type starting struct {
+// unreachableLedger is a ledger without events whose status queries fail while it is down.
+type unreachableLedger struct {
 	*ledgermem.Ledger
-	down atomic.Bool
+	isDown atomic.Bool
 }
 
-func newStarting() *starting {
+func newUnreachableLedger() *unreachableLedger {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.Streams = false
-	s := &starting{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits})}
-	s.down.Store(true)
+	s := &unreachableLedger{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits})}
+	s.isDown.Store(true)
 	return s
 }
 
-func (s *starting) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	if s.down.Load() {
+func (s *unreachableLedger) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+	if s.isDown.Load() {
 		return nil, errors.New("still starting")
 	}
 	return s.Ledger.BatchStatuses(ctx, service, attempts)
@@ -42,22 +42,22 @@ func (s *starting) BatchStatuses(ctx context.Context, service batch.ServiceID, a
 // person is called.
 func TestARestartCallsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger, st, seen := newStarting(), memory.New(), &events{}
-		b := one("s", "a")
+		ledger, st, seen := newUnreachableLedger(), memory.New(), &eventRecorder{}
+		b := newBatch("s", "a")
 		r := newRunner(t, st, ledger, nil)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Second)
-		require.Equal(t, batch.Pending, see(t, r, b).State)
+		require.Equal(t, batch.Pending, recordOf(t, r, b).State)
 		require.NoError(t, stop())
 		time.Sleep(2 * time.Hour)
 		r = newRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
-		stop = running(t, r)
+		stop = startRun(t, r)
 		time.Sleep(3 * time.Second)
-		ledger.down.Store(false)
+		ledger.isDown.Store(false)
 		await(t, r, b)
 		require.NoError(t, stop())
-		assert.Empty(t, seen.of(batch.EventDecision))
+		assert.Empty(t, seen.ofKind(batch.EventDecision))
 	})
 }
 
@@ -65,13 +65,13 @@ func TestARestartCallsNobody(t *testing.T) {
 // clock is right, the batch is asked about within minutes, not a day later.
 func TestAClockThatWasAheadSilencesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger, st, b := newStarting(), memory.New(), one("s", "a")
-		r := started(t, st, ledger, nil)
+		ledger, st, b := newUnreachableLedger(), memory.New(), newBatch("s", "a")
+		r := newStartedRunner(t, st, ledger, nil)
 		st.StepClock(24 * time.Hour)
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Minute)
 		st.StepClock(-24 * time.Hour)
-		ledger.down.Store(false)
+		ledger.isDown.Store(false)
 		began := time.Now()
 		await(t, r, b)
 		assert.Less(t, time.Since(began), 15*time.Minute)

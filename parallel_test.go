@@ -24,8 +24,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// onFile is a SQLite store for one test.
-func onFile(t *testing.T) store.Store {
+// newFileStore is a SQLite store for one test.
+func newFileStore(t *testing.T) store.Store {
 	db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
@@ -35,8 +35,8 @@ func onFile(t *testing.T) store.Store {
 	return st
 }
 
-// purses are a test's accounts, with their balances.
-type purses map[string]int64
+// balances are a test's accounts, with their balances.
+type balances map[string]int64
 
 // transfer moves money from one purse to another, and does nothing if the first has too little. So
 // its result depends on the transfers before it.
@@ -45,7 +45,7 @@ type transfer struct {
 	amount   int64
 }
 
-func (p purses) move(x transfer) (valid bool) {
+func (p balances) apply(x transfer) (valid bool) {
 	if p[x.from] < x.amount {
 		return false
 	}
@@ -58,12 +58,12 @@ func (p purses) move(x transfer) (valid bool) {
 func (x transfer) sign(t *testing.T, key sawtooth.Signer, service batch.ServiceID, nonce string) batch.Batch {
 	take, from := sawtoothtest.Dec(x.from, x.amount)
 	give, to := sawtoothtest.Inc(x.to, x.amount)
-	b, err := sawtooth.Build(key, service, intkey(take, from, nonce), intkey(give, to, nonce))
+	b, err := sawtooth.Build(key, service, intkeyTransaction(take, from, nonce), intkeyTransaction(give, to, nonce))
 	require.NoError(t, err)
 	return b
 }
 
-func intkey(payload []byte, address, nonce string) sawtooth.Transaction {
+func intkeyTransaction(payload []byte, address, nonce string) sawtooth.Transaction {
 	return sawtooth.Transaction{
 		FamilyName: "intkey", FamilyVersion: "1.0", Nonce: nonce,
 		Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
@@ -76,7 +76,7 @@ func intkey(payload []byte, address, nonce string) sawtooth.Transaction {
 func TestParallelOnSawtooth(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) store.Store{
 		"memory": func(*testing.T) store.Store { return memory.New() },
-		"sqlite": onFile,
+		"sqlite": newFileStore,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,13 +95,13 @@ func TestParallelOnSawtooth(t *testing.T) {
 			key, err := sawtooth.GeneratePrivateKey()
 			require.NoError(t, err)
 
-			want, valid, added := purses{}, map[batch.ID]bool{}, []batch.Batch{}
+			want, valid, added := balances{}, map[batch.ID]bool{}, []batch.Batch{}
 			names := make([]string, 12)
 			for i := range names {
 				names[i] = fmt.Sprint("purse", i)
 				want[names[i]] = 20
 				payload, address := sawtoothtest.Set(names[i], 20)
-				b, err := sawtooth.Build(key, "bank", intkey(payload, address, names[i]))
+				b, err := sawtooth.Build(key, "bank", intkeyTransaction(payload, address, names[i]))
 				require.NoError(t, err)
 				valid[b.ID], added = true, append(added, b)
 			}
@@ -109,10 +109,10 @@ func TestParallelOnSawtooth(t *testing.T) {
 				at := r.Perm(len(names))
 				x := transfer{names[at[0]], names[at[1]], 1 + r.Int64N(25)}
 				b := x.sign(t, key, "bank", fmt.Sprint(i))
-				valid[b.ID], added = want.move(x), append(added, b)
+				valid[b.ID], added = want.apply(x), append(added, b)
 			}
 			require.NoError(t, runner.Add(t.Context(), added...))
-			stop := running(t, runner)
+			stop := startRun(t, runner)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			require.NoError(t, runner.Idle(ctx))
@@ -130,7 +130,7 @@ func TestParallelOnSawtooth(t *testing.T) {
 					refused++
 				}
 			}
-			got := purses{}
+			got := balances{}
 			for _, name := range names {
 				got[name], _ = node.Value(name)
 			}
@@ -151,14 +151,14 @@ func TestParallelOnSQLite(t *testing.T) {
 	traits := ledgermem.Unforgiving(50 * time.Millisecond)
 	traits.MaxInFlightPerService = 5
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: 5 * time.Millisecond, Fault: faults.Fault})
-	runner := newRunner(t, onFile(t), ledger, &dltbatch.Options{
+	runner := newRunner(t, newFileStore(t), ledger, &dltbatch.Options{
 		Strategy: queuer.Parallel(20), PollInterval: 50 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 20 * time.Millisecond},
 		RequestTimeout: 5 * time.Second, ClaimTTL: 10 * time.Second,
 	})
-	stop := running(t, runner)
+	stop := startRun(t, runner)
 	added := map[batch.ServiceID][]batch.Batch{}
 	for i := range lanes * each {
-		b := one(batch.ServiceID(fmt.Sprint("s", i%lanes)), batch.ID(fmt.Sprintf("b%03d", i)))
+		b := newBatch(batch.ServiceID(fmt.Sprint("s", i%lanes)), batch.ID(fmt.Sprintf("b%03d", i)))
 		b.Footprint.Writes = []string{fmt.Sprint("account/", i/lanes%7)}
 		if i%11 == 0 {
 			b.Footprint.Reads = []string{"account/"} // a batch that reads all accounts

@@ -23,20 +23,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// lane adds n batches of a service: "00", "01", and so on.
-func lane(t *testing.T, r *dltbatch.Runner, s batch.ServiceID, n int) (ids []batch.ID) {
+// addLane adds n batches of a service: "00", "01", and so on.
+func addLane(t *testing.T, r *dltbatch.Runner, s batch.ServiceID, n int) (ids []batch.ID) {
 	t.Helper()
 	var all []batch.Batch
 	for i := range n {
-		b := one(s, batch.ID(fmt.Sprintf("%02d", i)))
+		b := newBatch(s, batch.ID(fmt.Sprintf("%02d", i)))
 		all, ids = append(all, b), append(ids, b.ID)
 	}
 	require.NoError(t, r.Add(t.Context(), all...))
 	return ids
 }
 
-// posts returns the batches in the order in which their POSTs started.
-func posts(l *ledgermem.Ledger) (ids []batch.ID) {
+// postedIDs returns the batches in the order in which their POSTs started.
+func postedIDs(l *ledgermem.Ledger) (ids []batch.ID) {
 	for _, e := range l.Journal() {
 		if e.Kind == ledgermem.PostStart {
 			ids = append(ids, e.Key.ID)
@@ -45,16 +45,16 @@ func posts(l *ledgermem.Ledger) (ids []batch.ID) {
 	return ids
 }
 
-func idle(t *testing.T, r *dltbatch.Runner) {
+func waitIdle(t *testing.T, r *dltbatch.Runner) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 	defer cancel()
 	require.NoError(t, r.Idle(ctx))
 }
 
-// underWay returns the largest number of batches that were accepted and not executed at one
+// maxUnderWay returns the largest number of batches that were accepted and not executed at one
 // time.
-func underWay(l *ledgermem.Ledger) (most int) {
+func maxUnderWay(l *ledgermem.Ledger) (most int) {
 	n := 0
 	for _, e := range l.Journal() {
 		switch {
@@ -72,14 +72,14 @@ func TestPipelinedDoesNotWaitForCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Latency: 10 * time.Millisecond, CommitAfter: 10 * time.Second})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
-		ids := lane(t, r, "s", 100)
+		ids := addLane(t, r, "s", 100)
 		keepRunning(t, r)
 		begin := time.Now()
-		idle(t, r)
+		waitIdle(t, r)
 		assert.Less(t, time.Since(begin), time.Minute, "five commits of 10 s, not a hundred")
-		assert.Equal(t, ids, posts(ledger), "each once, in order")
+		assert.Equal(t, ids, postedIDs(ledger), "each once, in order")
 		assert.Equal(t, ids, ledger.Log("s"))
-		assert.Equal(t, 20, underWay(ledger))
+		assert.Equal(t, 20, maxUnderWay(ledger))
 	})
 }
 
@@ -90,11 +90,11 @@ func TestPipelinedHeedsMaxInFlightPerService(t *testing.T) {
 		traits.MaxInFlightPerService = 7
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
-		ids := lane(t, r, "s", 50)
+		ids := addLane(t, r, "s", 50)
 		keepRunning(t, r)
-		idle(t, r)
+		waitIdle(t, r)
 		assert.Equal(t, ids, ledger.Log("s"))
-		assert.Equal(t, 7, underWay(ledger))
+		assert.Equal(t, 7, maxUnderWay(ledger))
 	})
 }
 
@@ -109,25 +109,25 @@ func TestPipelinedStopsAtAFailure(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ledger *ledgermem.Ledger
 				ledger = ledgermem.New(&ledgermem.Options{CommitAfter: 3 * time.Second, Fault: func(a batch.Attempt) ledgermem.Fault {
-					if a.ID == "03" && !slices.Contains(posts(ledger), "03") {
+					if a.ID == "03" && !slices.Contains(postedIDs(ledger), "03") {
 						return ledgermem.Fault{Kind: fault, Delay: 500 * time.Millisecond}
 					}
 					return ledgermem.Fault{}
 				}})
-				seen := &events{}
+				seen := &eventRecorder{}
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20), Retry: dltbatch.RetryPolicy{QuickRetries: -1}, Observer: seen})
-				ids := lane(t, r, "s", 10)
+				ids := addLane(t, r, "s", 10)
 				keepRunning(t, r)
-				idle(t, r)
+				waitIdle(t, r)
 				assert.Equal(t, ids, ledger.Log("s"))
 				require.NoError(t, ledger.Verify(map[batch.ServiceID][]batch.ID{"s": ids}))
-				assert.Equal(t, ids, slices.Compact(posts(ledger)), "it is tried again before anything after it is tried at all")
+				assert.Equal(t, ids, slices.Compact(postedIDs(ledger)), "it is tried again before anything after it is tried at all")
 				for _, id := range ids {
 					rec, err := r.Get(t.Context(), batch.Key{Service: "s", ID: id})
 					require.NoError(t, err)
 					assert.Zero(t, rec.Spent)
 				}
-				assert.Empty(t, seen.of(batch.EventOrderBreach))
+				assert.Empty(t, seen.ofKind(batch.EventOrderBreach))
 			})
 		})
 	}
@@ -145,51 +145,51 @@ func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
 		}
 		require.NoError(t, r.Add(t.Context(), all...))
 		keepRunning(t, r)
-		idle(t, r)
+		waitIdle(t, r)
 		assert.Equal(t, []batch.ID{"0", "1", "3", "5"}, ledger.Log("s"))
 		assert.Equal(t, batch.Rejected, await(t, r, all[2]).State)
 		assert.Equal(t, batch.Invalid, await(t, r, all[4]).State)
-		assert.Equal(t, []batch.ID{"0", "1", "2", "3", "4", "5"}, posts(ledger))
+		assert.Equal(t, []batch.ID{"0", "1", "2", "3", "4", "5"}, postedIDs(ledger))
 	})
 }
 
-// gated is a ledger that counts the POSTs of each service that are in flight.
-type gated struct {
+// postCountLedger is a ledger that counts the POSTs of each service that are in flight.
+type postCountLedger struct {
 	*ledgermem.Ledger
-	mu    sync.Mutex
-	under map[batch.ServiceID]int
-	most  int
+	mu          sync.Mutex
+	inFlight    map[batch.ServiceID]int
+	maxInFlight int
 }
 
-func (g *gated) Submit(ctx context.Context, a batch.Attempt) error {
+func (g *postCountLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	g.mu.Lock()
-	g.under[a.Service]++
-	g.most = max(g.most, g.under[a.Service])
+	g.inFlight[a.Service]++
+	g.maxInFlight = max(g.maxInFlight, g.inFlight[a.Service])
 	g.mu.Unlock()
 	err := g.Ledger.Submit(ctx, a)
 	g.mu.Lock()
-	g.under[a.Service]--
+	g.inFlight[a.Service]--
 	g.mu.Unlock()
 	return err
 }
 
-// watched is a store that checks every claim: no batch of a lane may be claimed while another
+// claimCheckStore is a store that checks every claim: no batch of a lane may be claimed while another
 // batch of the lane is Submitting.
-type watched struct {
+type claimCheckStore struct {
 	store.Store
-	t      *testing.T
-	claims int
-	vain   int // number of lanes that a claim left alone because of a Submitting batch
-	mu     sync.Mutex
+	t              *testing.T
+	claims         int
+	lanesLeftAlone int // number of lanes that a claim left alone because of a Submitting batch
+	mu             sync.Mutex
 }
 
-func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+func (w *claimCheckStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	return w.Store.Claim(ctx, q, func(l batch.Lane) []batch.Run {
 		runs := choose(l)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if slices.ContainsFunc(l.Batches, func(b batch.LaneBatch) bool { return b.State == batch.Submitting }) {
-			w.vain++
+			w.lanesLeftAlone++
 			assert.Empty(w.t, runs, "of a lane with an unacknowledged run")
 		} else if len(runs) > 0 {
 			w.claims++
@@ -205,9 +205,9 @@ func (w *watched) Claim(ctx context.Context, q store.ClaimQuery, choose store.Ch
 func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := ledgermem.New(&ledgermem.Options{Latency: 300 * time.Millisecond, CommitAfter: time.Second})
-		ledger := &gated{Ledger: inner, under: map[batch.ServiceID]int{}}
-		st := &watched{Store: memory.New(), t: t}
-		seen := [2]*events{{}, {}}
+		ledger := &postCountLedger{Ledger: inner, inFlight: map[batch.ServiceID]int{}}
+		st := &claimCheckStore{Store: memory.New(), t: t}
+		seen := [2]*eventRecorder{{}, {}}
 		var runners [2]*dltbatch.Runner
 		for i := range runners {
 			runners[i] = newRunner(t, st, ledger, &dltbatch.Options{
@@ -218,31 +218,31 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 		for s := range 3 {
 			service := batch.ServiceID(fmt.Sprint("s", s))
 			for i := range 60 {
-				b := one(service, batch.ID(fmt.Sprintf("%s-%02d", service, i)))
+				b := newBatch(service, batch.ID(fmt.Sprintf("%s-%02d", service, i)))
 				require.NoError(t, runners[i%2].Add(t.Context(), b))
 				order[service] = append(order[service], b.ID)
 			}
 		}
-		stops := [2]func() error{running(t, runners[0]), running(t, runners[1])}
+		stops := [2]func() error{startRun(t, runners[0]), startRun(t, runners[1])}
 		time.Sleep(5 * time.Second) // about a third of the time
 		require.NoError(t, stops[0]())
 		time.Sleep(5 * time.Second)
-		stops[0] = running(t, runners[0])
+		stops[0] = startRun(t, runners[0])
 		require.NoError(t, stops[1]())
 		time.Sleep(time.Second)
-		stops[1] = running(t, runners[1])
-		idle(t, runners[0])
+		stops[1] = startRun(t, runners[1])
+		waitIdle(t, runners[0])
 		require.NoError(t, inner.Verify(order))
 		for service, ids := range order {
 			assert.Equal(t, ids, inner.Log(service))
 		}
-		assert.Equal(t, 1, ledger.most, "POSTs of one lane at a time")
+		assert.Equal(t, 1, ledger.maxInFlight, "POSTs of one lane at a time")
 		assert.Greater(t, st.claims, 3*60/8, "runs")
-		assert.Greater(t, st.vain, 10, "it was tried often enough")
+		assert.Greater(t, st.lanesLeftAlone, 10, "it was tried often enough")
 		for i := range seen {
-			assert.Greater(t, len(seen[i].of(batch.EventClaimed)), 10, "instance %d took its part", i)
-			assert.Empty(t, seen[i].of(batch.EventLaneHeld))
-			assert.Empty(t, seen[i].of(batch.EventOrderBreach))
+			assert.Greater(t, len(seen[i].ofKind(batch.EventClaimed)), 10, "instance %d took its part", i)
+			assert.Empty(t, seen[i].ofKind(batch.EventLaneHeld))
+			assert.Empty(t, seen[i].ofKind(batch.EventOrderBreach))
 		}
 		for _, stop := range stops {
 			require.NoError(t, stop())
@@ -250,16 +250,16 @@ func TestTwoPipelinedInstancesNeverShareALane(t *testing.T) {
 	})
 }
 
-// naming is a ledger whose answers can say that an accepted attempt had no effect.
-func naming(o ledgermem.Options) *ledgermem.Ledger {
+// namingLedger is a ledger whose answers can say that an accepted attempt had no effect.
+func namingLedger(o ledgermem.Options) *ledgermem.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	o.Traits, o.NameAttempts = &traits, true
 	return ledgermem.New(&o)
 }
 
-// invalidFirst is a ledger that answers Invalid about the batches whose ids end with end, and
+// invalidFirstLedger is a ledger that answers Invalid about the batches whose ids end with end, and
 // executes them 10 s later nevertheless.
-func invalidFirst(settle time.Duration, end string) *ledgermem.Ledger {
+func invalidFirstLedger(settle time.Duration, end string) *ledgermem.Ledger {
 	return ledgermem.New(&ledgermem.Options{
 		Traits: &dlt.Traits{
 			Name: "memory", KeepsOrder: true, ResendHarmlessFor: dlt.Forever, Grace: 4 * time.Second,
@@ -276,17 +276,17 @@ func invalidFirst(settle time.Duration, end string) *ledgermem.Ledger {
 // and its late place is reported.
 func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := naming(ledgermem.Options{CommitAfter: 3 * time.Second, Latency: 200 * time.Millisecond, Fault: func(a batch.Attempt) ledgermem.Fault {
+		ledger := namingLedger(ledgermem.Options{CommitAfter: 3 * time.Second, Latency: 200 * time.Millisecond, Fault: func(a batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{FailFirst: a.ID == "01" && a.Number == 1}
 		}})
-		seen := &events{}
+		seen := &eventRecorder{}
 		st := memory.New()
 		r := newRunner(t, st, ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
-		lane(t, r, "s", 8)
+		addLane(t, r, "s", 8)
 		keepRunning(t, r)
-		idle(t, r)
+		waitIdle(t, r)
 		assert.Equal(t, []batch.ID{"00", "02", "03", "04", "01", "05", "06", "07"}, ledger.Log("s"))
-		breach := seen.of(batch.EventOrderBreach)
+		breach := seen.ofKind(batch.EventOrderBreach)
 		require.Len(t, breach, 1)
 		assert.Equal(t, batch.Key{Service: "s", ID: "01"}, breach[0].Key)
 		assert.Equal(t, 2, breach[0].Attempt)
@@ -299,17 +299,17 @@ func TestPipelinedReportsWhatIsSentAgainBehindOthers(t *testing.T) {
 func TestPipelinedSendsAgainInOrderWhatWasLostTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Second})
-		seen := &events{}
+		seen := &eventRecorder{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(6), Observer: seen})
-		ids := lane(t, r, "s", 20)
+		ids := addLane(t, r, "s", 20)
 		keepRunning(t, r)
 		time.Sleep(10 * time.Second)
-		require.Equal(t, ids[:6], posts(ledger))
+		require.Equal(t, ids[:6], postedIDs(ledger))
 		ledger.Restart()
-		idle(t, r)
+		waitIdle(t, r)
 		assert.Equal(t, ids, ledger.Log("s"))
-		assert.Equal(t, slices.Concat(ids[:6], ids), posts(ledger))
-		assert.Empty(t, seen.of(batch.EventOrderBreach))
+		assert.Equal(t, slices.Concat(ids[:6], ids), postedIDs(ledger))
+		assert.Empty(t, seen.ofKind(batch.EventOrderBreach))
 	})
 }
 
@@ -333,19 +333,19 @@ func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
 					},
 					DeduplicateFor: time.Hour, Latency: 2 * time.Second, CommitAfter: 2 * time.Second,
 				})
-				seen := &events{}
+				seen := &eventRecorder{}
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen, FirstPoll: 20 * time.Second, PollInterval: 20 * time.Second})
-				lane(t, r, "s", 2)
+				addLane(t, r, "s", 2)
 				keepRunning(t, r)
 				time.Sleep(3 * time.Second)
 				ledger.Restart() // loses the first
 				time.Sleep(4 * time.Second)
 				require.Equal(t, []batch.ID{"01"}, ledger.Log("s"))
 				ledger.Restart() // forgets that it executed the second
-				idle(t, r)
+				waitIdle(t, r)
 				require.Equal(t, []batch.ID{"01", "00"}, ledger.Log("s"))
-				require.Equal(t, []batch.ID{"00", "01", "00", "01"}, posts(ledger))
-				breach := seen.of(batch.EventOrderBreach)
+				require.Equal(t, []batch.ID{"00", "01", "00", "01"}, postedIDs(ledger))
+				breach := seen.ofKind(batch.EventOrderBreach)
 				require.Len(t, breach, c.breaches)
 				if c.breaches > 0 {
 					assert.Equal(t, batch.ID("00"), breach[0].Key.ID)
@@ -360,16 +360,16 @@ func TestPipelinedReportsWhatGoesAgainWithABatchInDoubt(t *testing.T) {
 // batch is sent before the Invalid batch is settled.
 func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := invalidFirst(30*time.Second, "01")
-		seen := &events{}
+		ledger := invalidFirstLedger(30*time.Second, "01")
+		seen := &eventRecorder{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(4), Observer: seen})
-		ids := lane(t, r, "s", 6)
+		ids := addLane(t, r, "s", 6)
 		keepRunning(t, r)
 		time.Sleep(9 * time.Second)
-		assert.Equal(t, ids[:4], posts(ledger), "none leaves while it is not settled")
-		idle(t, r)
+		assert.Equal(t, ids[:4], postedIDs(ledger), "none leaves while it is not settled")
+		waitIdle(t, r)
 		assert.Equal(t, []batch.ID{"00", "02", "03", "01", "04", "05"}, ledger.Log("s"))
-		breach := seen.of(batch.EventOrderBreach)
+		breach := seen.ofKind(batch.EventOrderBreach)
 		require.Len(t, breach, 1)
 		assert.Equal(t, ids[1], breach[0].Key.ID)
 		assert.Equal(t, batch.Committed, breach[0].State)
@@ -377,10 +377,10 @@ func TestPipelinedReportsAnInvalidThatCommitsBehindOthers(t *testing.T) {
 	})
 }
 
-// unlisted is a store whose lists fail.
-type unlisted struct{ store.Store }
+// failingListStore is a store whose lists fail.
+type failingListStore struct{ store.Store }
 
-func (unlisted) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
+func (failingListStore) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	return nil, "", errors.New("the list fails")
 }
 
@@ -392,9 +392,9 @@ func TestPipelinedReportsWithoutAnAnswerHoldUpNothing(t *testing.T) {
 		o.Strategy, o.ClaimTTL, o.RequestTimeout = queuer.Pipelined(8), ttl, 2*time.Second
 		return &o
 	}
-	finals := func(seen *events, n int) (took time.Duration) { // a breach by a commit is the batch's final event, too
+	finals := func(seen *eventRecorder, n int) (took time.Duration) { // a breach by a commit is the batch's final event, too
 		ended := func() (n int) {
-			for _, e := range append(seen.of(batch.EventFinal), seen.of(batch.EventOrderBreach)...) {
+			for _, e := range append(seen.ofKind(batch.EventFinal), seen.ofKind(batch.EventOrderBreach)...) {
 				if e.State == batch.Committed {
 					n++
 				}
@@ -408,31 +408,31 @@ func TestPipelinedReportsWithoutAnAnswerHoldUpNothing(t *testing.T) {
 	}
 	t.Run("outcomes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			ledger := invalidFirst(10*time.Minute, "first")
-			seen := &events{}
-			r := newRunner(t, unlisted{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
+			ledger := invalidFirstLedger(10*time.Minute, "first")
+			seen := &eventRecorder{}
+			r := newRunner(t, failingListStore{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
 			for i := range lanes {
 				s := fmt.Sprint("s", i)
-				require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(s), batch.ID(s+"-first")), one(batch.ServiceID(s), batch.ID(s+"-second"))))
+				require.NoError(t, r.Add(t.Context(), newBatch(batch.ServiceID(s), batch.ID(s+"-first")), newBatch(batch.ServiceID(s), batch.ID(s+"-second"))))
 			}
 			keepRunning(t, r)
 			assert.Less(t, finals(seen, 2*lanes), ttl)
-			assert.Len(t, seen.of(batch.EventOrderBreach), lanes)
+			assert.Len(t, seen.ofKind(batch.EventOrderBreach), lanes)
 		})
 	})
 	t.Run("posts", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 20 * time.Second})
-			seen := &events{}
-			r := newRunner(t, unlisted{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
-			ids := lane(t, r, "s", 8)
+			seen := &eventRecorder{}
+			r := newRunner(t, failingListStore{memory.New()}, ledger, options(dltbatch.Options{Observer: seen}))
+			ids := addLane(t, r, "s", 8)
 			keepRunning(t, r)
 			time.Sleep(10 * time.Second)
 			ledger.Restart()
 			assert.Less(t, finals(seen, len(ids)), 2*ttl)
 			assert.Equal(t, ids, ledger.Log("s"))
-			assert.Equal(t, slices.Concat(ids, ids), posts(ledger))
-			assert.Len(t, seen.of(batch.EventOrderBreach), 8)
+			assert.Equal(t, slices.Concat(ids, ids), postedIDs(ledger))
+			assert.Len(t, seen.ofKind(batch.EventOrderBreach), 8)
 		})
 	})
 }

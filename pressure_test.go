@@ -20,26 +20,26 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// moody is a ledger that answers every Submit with an error until it is cured.
-type moody struct {
+// curableLedger is a ledger that answers every Submit with an error until it is cured.
+type curableLedger struct {
 	*ledgermem.Ledger
-	err   error
-	cured time.Time
+	err     error
+	curedAt time.Time
 }
 
-func (m *moody) Submit(ctx context.Context, a batch.Attempt) error {
-	if err := m.Ledger.Submit(ctx, a); err != nil || !time.Now().Before(m.cured) {
+func (m *curableLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	if err := m.Ledger.Submit(ctx, a); err != nil || !time.Now().Before(m.curedAt) {
 		return err
 	}
 	return m.err
 }
 
-// newMoody returns a ledger that accepts nothing for d, and whose PressureScope is the endpoint.
-func newMoody(err error, d time.Duration) *moody {
+// newCurableLedger returns a ledger that accepts nothing for d, and whose PressureScope is the endpoint.
+func newCurableLedger(err error, d time.Duration) *curableLedger {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = dlt.ScopeEndpoint
 	cured := time.Now().Add(d)
-	return &moody{err: err, cured: cured, Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
+	return &curableLedger{err: err, curedAt: cured, Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
 		if time.Now().Before(cured) {
 			return ledgermem.Fault{Kind: ledgermem.Unavailable}
 		}
@@ -47,7 +47,7 @@ func newMoody(err error, d time.Duration) *moody {
 	}})}
 }
 
-func (m *moody) posts() (n int) {
+func (m *curableLedger) postCount() (n int) {
 	for _, e := range m.Journal() {
 		if e.Kind == ledgermem.PostStart {
 			n++
@@ -56,13 +56,13 @@ func (m *moody) posts() (n int) {
 	return n
 }
 
-func fill(t *testing.T, r *dltbatch.Runner, lanes int, budget batch.Budget) map[batch.ServiceID][]batch.ID {
+func addLanes(t *testing.T, r *dltbatch.Runner, lanes int, budget batch.Budget) map[batch.ServiceID][]batch.ID {
 	t.Helper()
 	order := map[batch.ServiceID][]batch.ID{}
 	var all []batch.Batch
 	for i := range lanes {
 		for j := range 2 {
-			b := one(batch.ServiceID(fmt.Sprintf("s%04d", i)), batch.ID(fmt.Sprintf("b%04d-%d", i, j)))
+			b := newBatch(batch.ServiceID(fmt.Sprintf("s%04d", i)), batch.ID(fmt.Sprintf("b%04d-%d", i, j)))
 			b.Budget = budget
 			all = append(all, b)
 			order[b.Service] = append(order[b.Service], b.ID)
@@ -76,29 +76,29 @@ func fill(t *testing.T, r *dltbatch.Runner, lanes int, budget batch.Budget) map[
 // tried once in each back-off, and delivery goes on once the configuration is corrected.
 func TestAMisconfigurationBurnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured, StatusCode: 401}, 20*time.Minute)
+		ledger := newCurableLedger(&dlt.Error{Op: "submit", Kind: dlt.ErrMisconfigured, StatusCode: 401}, 20*time.Minute)
 		ledger.Ledger = ledgermem.New(&ledgermem.Options{Traits: ptr(ledger.Traits("")), Fault: func(batch.Attempt) ledgermem.Fault {
-			if time.Now().Before(ledger.cured) {
+			if time.Now().Before(ledger.curedAt) {
 				return ledgermem.Fault{Kind: ledgermem.Misconfigured}
 			}
 			return ledgermem.Fault{}
 		}})
-		seen := &events{}
+		seen := &eventRecorder{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
-		stop := running(t, r)
-		order := fill(t, r, 100, batch.Budget{Attempts: 1, EveryTry: true})
+		stop := startRun(t, r)
+		order := addLanes(t, r, 100, batch.Budget{Attempts: 1, EveryTry: true})
 		time.Sleep(20*time.Minute - time.Second)
 		synctest.Wait()
-		assert.LessOrEqual(t, ledger.posts(), 64+40, "what was under way, and then one probe a minute")
-		require.Len(t, seen.of(batch.EventPaused), 1)
-		require.ErrorIs(t, seen.of(batch.EventPaused)[0].Err, dlt.ErrMisconfigured)
+		assert.LessOrEqual(t, ledger.postCount(), 64+40, "what was under way, and then one probe a minute")
+		require.Len(t, seen.ofKind(batch.EventPaused), 1)
+		require.ErrorIs(t, seen.ofKind(batch.EventPaused)[0].Err, dlt.ErrMisconfigured)
 		assert.True(t, r.Health().Paused)
-		assert.Equal(t, seen.of(batch.EventPaused)[0].At, r.Health().Pauses[0].Since)
-		assert.Empty(t, seen.of(batch.EventFinal))
+		assert.Equal(t, seen.ofKind(batch.EventPaused)[0].At, r.Health().Pauses[0].Since)
+		assert.Empty(t, seen.ofKind(batch.EventFinal))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		require.NoError(t, r.Idle(ctx), "within minutes")
-		assert.Len(t, seen.of(batch.EventResumed), 1)
+		assert.Len(t, seen.ofKind(batch.EventResumed), 1)
 		assert.False(t, r.Health().Paused)
 		assert.Empty(t, r.Health().Pauses)
 		require.NoError(t, stop())
@@ -116,16 +116,16 @@ func TestAMisconfigurationBurnsNothing(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// busy is a ledger that sends RetryAfter.
-type busy struct {
+// busyLedger is a ledger that sends RetryAfter.
+type busyLedger struct {
 	*ledgermem.Ledger
-	until time.Time
-	posts []time.Duration
+	busyUntil time.Time
+	postTimes []time.Duration
 }
 
-func (b *busy) Submit(ctx context.Context, a batch.Attempt) error {
-	if left := time.Until(b.until); left > 0 {
-		b.posts = append(b.posts, left)
+func (b *busyLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	if left := time.Until(b.busyUntil); left > 0 {
+		b.postTimes = append(b.postTimes, left)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, StatusCode: 429, RetryAfter: 40 * time.Second}
 	}
 	return b.Ledger.Submit(ctx, a)
@@ -136,20 +136,20 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.PressureScope = dlt.ScopeEndpoint
-		ledger := &busy{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), until: time.Now().Add(2 * time.Minute)}
+		ledger := &busyLedger{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), busyUntil: time.Now().Add(2 * time.Minute)}
 		r := newRunner(t, memory.New(), ledger, nil)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		var order map[batch.ServiceID][]batch.ID
-		require.NoError(t, r.Add(t.Context(), one("first", "first")))
+		require.NoError(t, r.Add(t.Context(), newBatch("first", "first")))
 		time.Sleep(time.Second)
-		order = fill(t, r, 50, batch.Budget{})
+		order = addLanes(t, r, 50, batch.Budget{})
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 		defer cancel()
 		require.NoError(t, r.Idle(ctx))
 		require.NoError(t, stop())
-		assert.LessOrEqual(t, len(ledger.posts), 4)
-		for i := 1; i < len(ledger.posts); i++ {
-			assert.GreaterOrEqual(t, ledger.posts[i-1]-ledger.posts[i], 40*time.Second)
+		assert.LessOrEqual(t, len(ledger.postTimes), 4)
+		for i := 1; i < len(ledger.postTimes); i++ {
+			assert.GreaterOrEqual(t, ledger.postTimes[i-1]-ledger.postTimes[i], 40*time.Second)
 		}
 		require.NoError(t, ledger.Verify(order))
 	})
@@ -159,13 +159,13 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 // after it is back, each executed once and in order.
 func TestAThousandLanesOutliveAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := newMoody(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, 10*time.Minute)
+		ledger := newCurableLedger(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, 10*time.Minute)
 		r := newRunner(t, memory.New(), ledger, nil)
-		stop := running(t, r)
-		order := fill(t, r, 1000, batch.Budget{Attempts: 3})
+		stop := startRun(t, r)
+		order := addLanes(t, r, 1000, batch.Budget{Attempts: 3})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		assert.Less(t, ledger.posts(), 64+4*60, "nobody hammers it")
+		assert.Less(t, ledger.postCount(), 64+4*60, "nobody hammers it")
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		require.NoError(t, r.Idle(ctx), "all of them, within two minutes")
@@ -191,9 +191,9 @@ func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 			}
 			return ledgermem.Fault{}
 		}})
-		seen := &events{}
-		r := started(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
-		order := fill(t, r, 20, batch.Budget{Attempts: 1, EveryTry: true})
+		seen := &eventRecorder{}
+		r := newStartedRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, StuckAfter: time.Hour})
+		order := addLanes(t, r, 20, batch.Budget{Attempts: 1, EveryTry: true})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for s, ids := range order {
@@ -208,12 +208,12 @@ func TestNotYetHoldsItsLaneOnly(t *testing.T) {
 				}
 			}
 		}
-		assert.Empty(t, seen.of(batch.EventPaused), "the ledger is well")
-		assert.Empty(t, seen.of(batch.EventDecision))
+		assert.Empty(t, seen.ofKind(batch.EventPaused), "the ledger is well")
+		assert.Empty(t, seen.ofKind(batch.EventDecision))
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		first := batch.Key{Service: "s0000", ID: order["s0000"][0]}
-		decisions := seen.of(batch.EventDecision)
+		decisions := seen.ofKind(batch.EventDecision)
 		require.Len(t, decisions, 1, "once")
 		assert.Equal(t, first, decisions[0].Key)
 		assert.ErrorContains(t, decisions[0].Err, "not its turn")
@@ -257,15 +257,15 @@ func TestHangingServicesDoNotKeepTheOnlyPlace(t *testing.T) {
 				return next(ctx, a)
 			},
 		})
-		r := started(t, memory.New(), ledger, nil)
-		require.NoError(t, r.Add(t.Context(), one("first", "first")))
+		r := newStartedRunner(t, memory.New(), ledger, nil)
+		require.NoError(t, r.Add(t.Context(), newBatch("first", "first")))
 		time.Sleep(time.Minute)
 		for i := range 40 {
-			require.NoError(t, r.Add(t.Context(), one(batch.ServiceID("hangs"+strconv.Itoa(i)), batch.ID("h"+strconv.Itoa(i)))))
+			require.NoError(t, r.Add(t.Context(), newBatch(batch.ServiceID("hangs"+strconv.Itoa(i)), batch.ID("h"+strconv.Itoa(i)))))
 		}
-		require.NoError(t, r.Add(t.Context(), one("healthy", "b")))
+		require.NoError(t, r.Add(t.Context(), newBatch("healthy", "b")))
 		began := time.Now()
-		_, err := r.Await(t.Context(), one("healthy", "b").Key())
+		_, err := r.Await(t.Context(), newBatch("healthy", "b").Key())
 		require.NoError(t, err)
 		assert.Less(t, time.Since(began), time.Minute)
 	})

@@ -23,7 +23,7 @@ import (
 // docs/PAGE.md#heading. Pages also have Markdown links. TestReferences follows all of them.
 func TestReferences(t *testing.T) {
 	tier.Plain(t)
-	broken, followed, err := references(os.DirFS("."))
+	broken, followed, err := checkReferences(os.DirFS("."))
 	require.NoError(t, err)
 	assert.Empty(t, broken)
 	assert.Greater(t, followed, 300, "references that were found: is one of the patterns wrong?")
@@ -53,7 +53,7 @@ func TestBrokenReferencesAreSeen(t *testing.T) {
 		if !strings.HasPrefix(text, "//") {
 			name, text = "README.md", "# Title\n\n"+text
 		}
-		broken, _, err := references(fstest.MapFS{
+		broken, _, err := checkReferences(fstest.MapFS{
 			"docs/page.md": {Data: []byte(page)}, "docs/design.md": {Data: []byte(page)}, name: {Data: []byte(text)},
 		})
 		require.NoError(t, err)
@@ -66,24 +66,24 @@ func TestBrokenReferencesAreSeen(t *testing.T) {
 }
 
 var (
-	cited     = regexp.MustCompile(`(?:^|[^\w.-])(docs/[\w./-]+\.md)(#[a-z0-9-]*[a-z0-9])?`)
-	linked    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	promised  = regexp.MustCompile(`\b[Pp]romise (\d+)\b`)
-	elsewhere = regexp.MustCompile(`\b[Dd]esign (section|decision)s? \d|(^|[^/])ledgers/[\w-]+\.md|\bspec/0\d\d`)
-	heading   = regexp.MustCompile(`^#+ (.*)$`)
-	unslug    = regexp.MustCompile(`[^\w\- ]`)
+	pageReference    = regexp.MustCompile(`(?:^|[^\w.-])(docs/[\w./-]+\.md)(#[a-z0-9-]*[a-z0-9])?`)
+	markdownLink     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	promiseReference = regexp.MustCompile(`\b[Pp]romise (\d+)\b`)
+	foreignReference = regexp.MustCompile(`\b[Dd]esign (section|decision)s? \d|(^|[^/])ledgers/[\w-]+\.md|\bspec/0\d\d`)
+	heading          = regexp.MustCompile(`^#+ (.*)$`)
+	notInSlug        = regexp.MustCompile(`[^\w\- ]`)
 )
 
-// references returns the references in fsys that lead nowhere, and the number of references
+// checkReferences returns the references in fsys that lead nowhere, and the number of references
 // followed.
-func references(fsys fs.FS) (broken []string, followed int, err error) {
+func checkReferences(fsys fs.FS) (broken []string, followed int, err error) {
 	headings := map[string][]string{} // of each page, as GitHub writes them in links
 	of := func(page string) []string {
 		text, err := fs.ReadFile(fsys, page)
 		if headings[page] == nil && err == nil {
-			for line := range prose(string(text)) {
+			for line := range linesWithoutCode(string(text)) {
 				if h := heading.FindStringSubmatch(line); h != nil {
-					plain := unslug.ReplaceAllString(strings.ToLower(h[1]), "")
+					plain := notInSlug.ReplaceAllString(strings.ToLower(h[1]), "")
 					headings[page] = append(headings[page], strings.ReplaceAll(plain, " ", "-"))
 				}
 			}
@@ -107,7 +107,7 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 		}
 		lines := strings.SplitSeq(string(text), "\n")
 		if path.Ext(name) == ".md" {
-			lines = prose(string(text))
+			lines = linesWithoutCode(string(text))
 		}
 		fail := func(format string, args ...any) { broken = append(broken, name+": "+fmt.Sprintf(format, args...)) }
 		follow := func(page, slug string) {
@@ -120,7 +120,7 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 		}
 		for line := range lines {
 			if path.Ext(name) == ".md" && strings.Contains(line, "](") {
-				for _, m := range linked.FindAllStringSubmatch(line, -1) {
+				for _, m := range markdownLink.FindAllStringSubmatch(line, -1) {
 					switch page, slug, _ := strings.Cut(m[1], "#"); {
 					case strings.Contains(page, ":"): // an address on another site
 					case page == "":
@@ -129,22 +129,22 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 						follow(path.Join(path.Dir(name), page), slug)
 					}
 				}
-				line = linked.ReplaceAllString(line, "")
+				line = markdownLink.ReplaceAllString(line, "")
 			}
 			if !strings.Contains(line, "docs/") && !strings.Contains(line, "romise ") && !strings.Contains(line, "esign ") &&
 				!strings.Contains(line, "ledgers/") && !strings.Contains(line, "spec/") {
 				continue // the patterns below are slow
 			}
-			for _, m := range cited.FindAllStringSubmatch(line, -1) {
+			for _, m := range pageReference.FindAllStringSubmatch(line, -1) {
 				follow(m[1], strings.TrimPrefix(m[2], "#"))
 			}
-			for _, m := range promised.FindAllStringSubmatch(line, -1) {
+			for _, m := range promiseReference.FindAllStringSubmatch(line, -1) {
 				followed++
 				if !slices.ContainsFunc(of("docs/design.md"), func(slug string) bool { return strings.HasPrefix(slug, "promise-"+m[1]+"-") }) {
 					fail("no promise %s in docs/design.md", m[1])
 				}
 			}
-			for _, m := range elsewhere.FindAllString(line, -1) {
+			for _, m := range foreignReference.FindAllString(line, -1) {
 				fail("%q is in no page of this repository", m)
 			}
 		}
@@ -153,8 +153,8 @@ func references(fsys fs.FS) (broken []string, followed int, err error) {
 	return broken, followed, err
 }
 
-// prose returns the lines of a page without its blocks of code.
-func prose(page string) iter.Seq[string] {
+// linesWithoutCode returns the lines of a page without its blocks of code.
+func linesWithoutCode(page string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		code := false
 		for line := range strings.SplitSeq(page, "\n") {
@@ -178,7 +178,7 @@ func TestTableOfDecisions(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n## ")
 	code, err := goFiles(os.DirFS("."))
 	require.NoError(t, err)
-	wrong, named := decisions(table, code)
+	wrong, named := checkDecisions(table, code)
 	assert.Empty(t, wrong)
 	assert.Greater(t, named, 80, "names in the tables")
 }
@@ -201,7 +201,7 @@ func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 		"`store/lane.go`" + strings.Repeat(" ", 200):  "is longer than one line",
 		"`store/lane.go:Plan`, which asks a strategy": "want `file:function`",
 	} {
-		wrong, _ := decisions("| question | where |\n|---|---|\n| who? | "+cell+" |\n", code)
+		wrong, _ := checkDecisions("| question | where |\n|---|---|\n| who? | "+cell+" |\n", code)
 		if want == "" {
 			assert.Empty(t, wrong, cell)
 		} else if assert.NotEmpty(t, wrong, cell) {
@@ -214,9 +214,9 @@ func TestWrongTableOfDecisionsIsSeen(t *testing.T) {
 // constant.
 var declaration = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|type |var |const |\t+)([A-Za-z]\w*)(?:[(\[ ,]|$)`)
 
-// decisions returns the mistakes in tables of decisions, and how many places in the code they
+// checkDecisions returns the mistakes in tables of decisions, and how many places in the code they
 // name.
-func decisions(tables string, code map[string]string) (wrong []string, named int) {
+func checkDecisions(tables string, code map[string]string) (wrong []string, named int) {
 	folders := map[string]bool{}
 	for file := range code {
 		folders[path.Dir(file)] = true
@@ -257,7 +257,7 @@ func TestFieldPage(t *testing.T) {
 	require.NoError(t, err)
 	code, err := goFiles(os.DirFS("."))
 	require.NoError(t, err)
-	wrong, tests := reported(string(page), code)
+	wrong, tests := checkFieldPage(string(page), code)
 	assert.Empty(t, wrong)
 	assert.Greater(t, tests, 60, "tests on the page")
 }
@@ -277,7 +277,7 @@ func TestWrongFieldPageIsSeen(t *testing.T) {
 		"`Gone` in `row.go` | root: `TestPlan`":                     "no Gone in row.go",
 		"`Plan` in `row.go` | none":                                 "no test",
 	} {
-		wrong, _ := reported("| kind | public reports | rule | test |\n|---|---|---|---|\n| k | a/b#1 | "+row+" |\n", code)
+		wrong, _ := checkFieldPage("| kind | public reports | rule | test |\n|---|---|---|---|\n| k | a/b#1 | "+row+" |\n", code)
 		if want == "" {
 			assert.Empty(t, wrong, row)
 		} else if assert.NotEmpty(t, wrong, row) {
@@ -286,9 +286,9 @@ func TestWrongFieldPageIsSeen(t *testing.T) {
 	}
 }
 
-// pointers returns the wrong names in a table whose second column names functions and files in
+// checkPointers returns the wrong names in a table whose second column names functions and files in
 // sentences. named is the number of names.
-func pointers(table string, code map[string]string) (wrong []string, named int) {
+func checkPointers(table string, code map[string]string) (wrong []string, named int) {
 	declared := map[string]map[string]bool{} // by file; "" has the names of all files
 	folders, bases := map[string]bool{}, map[string][]string{}
 	for file, text := range code {
@@ -344,8 +344,8 @@ func pointers(table string, code map[string]string) (wrong []string, named int) 
 	return wrong, named
 }
 
-// reported returns the wrong names in the tables of docs/field.md, and how many tests they name.
-func reported(page string, code map[string]string) (wrong []string, tests int) {
+// checkFieldPage returns the wrong names in the tables of docs/field.md, and how many tests they name.
+func checkFieldPage(page string, code map[string]string) (wrong []string, tests int) {
 	quoted := regexp.MustCompile("`([^`]+)`")
 	var rules strings.Builder
 	for line := range strings.SplitSeq(page, "\n") {
@@ -374,7 +374,7 @@ func reported(page string, code map[string]string) (wrong []string, tests int) {
 			}
 		}
 	}
-	bad, _ := pointers(rules.String(), code)
+	bad, _ := checkPointers(rules.String(), code)
 	return append(bad, wrong...), tests
 }
 

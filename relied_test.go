@@ -37,14 +37,14 @@ func recordedTraits(t *testing.T, st store.Store, name string) (fields map[strin
 // runFor runs a Runner on st for a while. It returns the troubles that the Runner reported, and
 // its health.
 func runFor(t *testing.T, st store.Store, l dlt.Ledger, o dltbatch.Options) ([]batch.Event, health.Health) {
-	seen := &events{}
+	seen := &eventRecorder{}
 	o.Observer = seen
 	r := newRunner(t, st, l, &o)
-	stop := running(t, r)
+	stop := startRun(t, r)
 	time.Sleep(time.Minute)
 	h := r.Health()
 	require.NoError(t, stop())
-	return seen.of(batch.EventTrouble), h
+	return seen.ofKind(batch.EventTrouble), h
 }
 
 // The traits are recorded under the name of each route. An instance with other traits reports
@@ -54,13 +54,13 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 		st := memory.New()
 		route := func(quiet time.Duration) dlt.Ledger {
 			return newRouter(t,
-				prefixed(named("one", func(t *dlt.Traits) {
+				prefixRoute(namedLedger("one", func(t *dlt.Traits) {
 					t.ResendHarmlessFor, t.LateArrival, t.Grace, t.ResendQuiet, t.Settle = dlt.Forever, time.Minute, 2*time.Second, quiet, 3*time.Second
 					t.MaxInFlightPerService, t.KeepsOrder = 7, true
 				}, nil), "a"),
-				prefixed(named("two", func(t *dlt.Traits) { t.ResendHarmlessFor, t.KeepsOrder = 90*time.Second, false }, nil), "b"))
+				prefixRoute(namedLedger("two", func(t *dlt.Traits) { t.ResendHarmlessFor, t.KeepsOrder = 90*time.Second, false }, nil), "b"))
 		}
-		require.NoError(t, st.Add(t.Context(), one("a1", "1"), one("a2", "2"), one("b1", "3")))
+		require.NoError(t, st.Add(t.Context(), newBatch("a1", "1"), newBatch("a2", "2"), newBatch("b1", "3")))
 		troubles, _ := runFor(t, st, route(time.Minute), dltbatch.Options{ClaimTTL: 2 * time.Minute})
 		assert.Empty(t, troubles)
 		first := recordedTraits(t, st, "one")
@@ -80,7 +80,7 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 		assert.Equal(t, false, second["keeps_order"])
 
 		for _, again := range []bool{false, true} {
-			require.NoError(t, st.Add(t.Context(), one("a0", batch.ID(fmt.Sprint("a ", again))), one("b1", batch.ID(fmt.Sprint("b ", again)))))
+			require.NoError(t, st.Add(t.Context(), newBatch("a0", batch.ID(fmt.Sprint("a ", again))), newBatch("b1", batch.ID(fmt.Sprint("b ", again)))))
 			troubles, health := runFor(t, st, route(5*time.Minute), dltbatch.Options{ClaimTTL: 2 * time.Minute})
 			if again {
 				assert.Empty(t, troubles, "it is recorded")
@@ -110,22 +110,22 @@ func TestTraitsAreRecordedByRoute(t *testing.T) {
 func TestTraitsThatDifferByServiceAreComparedByService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		ledger := differing(named("one", nil, nil), func(s batch.ServiceID, t *dlt.Traits) {
+		ledger := changeTraits(namedLedger("one", nil, nil), func(s batch.ServiceID, t *dlt.Traits) {
 			if s == "a" {
 				t.ResendQuiet = time.Hour
 			}
 		})
-		require.NoError(t, st.Add(t.Context(), one("b", "1")))
+		require.NoError(t, st.Add(t.Context(), newBatch("b", "1")))
 		troubles, _ := runFor(t, st, ledger, dltbatch.Options{})
 		assert.Empty(t, troubles)
 		recorded := recordedTraits(t, st, "one")
-		require.NoError(t, st.Add(t.Context(), one("a", "2")))
+		require.NoError(t, st.Add(t.Context(), newBatch("a", "2")))
 		troubles, _ = runFor(t, st, ledger, dltbatch.Options{})
 		assert.Empty(t, troubles)
 		recorded["varies"] = true
 		assert.Equal(t, recorded, recordedTraits(t, st, "one"), "of the first service, and it says that others differ")
 
-		require.NoError(t, st.Add(t.Context(), one("c", "3")))
+		require.NoError(t, st.Add(t.Context(), newBatch("c", "3")))
 		troubles, _ = runFor(t, st, ledger, dltbatch.Options{ClaimTTL: 7 * time.Minute})
 		require.Len(t, troubles, 1)
 		assert.ErrorContains(t, troubles[0].Err, `"claim_ttl":"7m0s"`)
@@ -136,11 +136,11 @@ func TestTraitsThatDifferByServiceAreComparedByService(t *testing.T) {
 func TestAnotherStrategyIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		ledger := named("one", func(t *dlt.Traits) { t.KeepsOrder = true }, nil)
-		require.NoError(t, st.Add(t.Context(), one("a", "1")))
+		ledger := namedLedger("one", func(t *dlt.Traits) { t.KeepsOrder = true }, nil)
+		require.NoError(t, st.Add(t.Context(), newBatch("a", "1")))
 		_, _ = runFor(t, st, ledger, dltbatch.Options{})
 		before := recordedTraits(t, st, "one")
-		require.NoError(t, st.Add(t.Context(), one("a", "2")))
+		require.NoError(t, st.Add(t.Context(), newBatch("a", "2")))
 		troubles, _ := runFor(t, st, ledger, dltbatch.Options{Strategy: queuer.Pipelined(8)})
 		require.Len(t, troubles, 1)
 		require.ErrorIs(t, troubles[0].Err, dltbatch.ErrOtherTraits)
@@ -151,29 +151,29 @@ func TestAnotherStrategyIsReported(t *testing.T) {
 	})
 }
 
-// record is a store on which Runners record the traits they rely on, and a Desk reads them.
-type record struct {
+// traitsTest is a store on which Runners record the traits they rely on, and a Desk reads them.
+type traitsTest struct {
 	*testing.T
 	*memory.Store
-	n int
+	added int
 }
 
 // add adds a batch and returns it.
-func (r *record) add(s batch.ServiceID) batch.Batch {
-	r.n++
-	b := one(s, batch.ID(fmt.Sprint(r.n)))
+func (r *traitsTest) add(s batch.ServiceID) batch.Batch {
+	r.added++
+	b := newBatch(s, batch.ID(fmt.Sprint(r.added)))
 	require.NoError(r, r.Add(r.Context(), b))
 	return b
 }
 
-// meet runs a Runner until it has recorded the traits of service s.
-func (r *record) meet(s batch.ServiceID, l dlt.Ledger, o dltbatch.Options) {
+// recordTraitsOf runs a Runner until it has recorded the traits of service s.
+func (r *traitsTest) recordTraitsOf(s batch.ServiceID, l dlt.Ledger, o dltbatch.Options) {
 	r.add(s)
 	_, _ = runFor(r.T, r.Store, l, o)
 }
 
-// ask returns the Desk's error about the ResendQuiet of a service, or nil if the Desk knows it.
-func (r *record) ask(s batch.ServiceID) error {
+// deskError returns the Desk's error about the ResendQuiet of a service, or nil if the Desk knows it.
+func (r *traitsTest) deskError(s batch.ServiceID) error {
 	desk, err := operator.New(r.Store)
 	require.NoError(r, err)
 	_, err = texts.Serve(r.Context(), r, []texts.Served{{Service: s, Ledger: "one"}})
@@ -188,9 +188,9 @@ func (r *record) ask(s batch.ServiceID) error {
 	return nil
 }
 
-// hourFor returns a ledger with a long ResendQuiet for one service.
-func hourFor(service batch.ServiceID) dlt.Ledger {
-	return differing(named("one", nil, nil), func(s batch.ServiceID, t *dlt.Traits) {
+// hourQuietLedger returns a ledger with a long ResendQuiet for one service.
+func hourQuietLedger(service batch.ServiceID) dlt.Ledger {
+	return changeTraits(namedLedger("one", nil, nil), func(s batch.ServiceID, t *dlt.Traits) {
 		if s == service {
 			t.ResendQuiet = time.Hour
 		}
@@ -201,14 +201,16 @@ func hourFor(service batch.ServiceID) dlt.Ledger {
 // instance, which differs in something else, does not hide it.
 func TestTheRecordKeepsEachDisagreement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &record{T: t, Store: memory.New()}
-		quiet := func(d time.Duration) dlt.Ledger { return named("one", func(t *dlt.Traits) { t.ResendQuiet = d }, nil) }
-		r.meet("s", quiet(20*time.Minute), dltbatch.Options{})
-		require.NoError(t, r.ask("s"))
-		r.meet("s", quiet(time.Second), dltbatch.Options{})
-		require.ErrorIs(t, r.ask("s"), operator.ErrDisagree)
-		r.meet("s", quiet(time.Second), dltbatch.Options{ClaimTTL: 7 * time.Minute})
-		require.ErrorIs(t, r.ask("s"), operator.ErrDisagree, "nobody has agreed")
+		r := &traitsTest{T: t, Store: memory.New()}
+		quiet := func(d time.Duration) dlt.Ledger {
+			return namedLedger("one", func(t *dlt.Traits) { t.ResendQuiet = d }, nil)
+		}
+		r.recordTraitsOf("s", quiet(20*time.Minute), dltbatch.Options{})
+		require.NoError(t, r.deskError("s"))
+		r.recordTraitsOf("s", quiet(time.Second), dltbatch.Options{})
+		require.ErrorIs(t, r.deskError("s"), operator.ErrDisagree)
+		r.recordTraitsOf("s", quiet(time.Second), dltbatch.Options{ClaimTTL: 7 * time.Minute})
+		require.ErrorIs(t, r.deskError("s"), operator.ErrDisagree, "nobody has agreed")
 	})
 }
 
@@ -216,11 +218,11 @@ func TestTheRecordKeepsEachDisagreement(t *testing.T) {
 // recorded.
 func TestTheRecordKeepsThatTraitsDifferByService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &record{T: t, Store: memory.New()}
-		r.meet("b", hourFor("a"), dltbatch.Options{})
-		r.meet("a", hourFor("a"), dltbatch.Options{})
-		r.meet("b", hourFor("a"), dltbatch.Options{ClaimTTL: 7 * time.Minute})
-		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "the record is of b")
+		r := &traitsTest{T: t, Store: memory.New()}
+		r.recordTraitsOf("b", hourQuietLedger("a"), dltbatch.Options{})
+		r.recordTraitsOf("a", hourQuietLedger("a"), dltbatch.Options{})
+		r.recordTraitsOf("b", hourQuietLedger("a"), dltbatch.Options{ClaimTTL: 7 * time.Minute})
+		require.ErrorIs(t, r.deskError("a"), operator.ErrNotRecorded, "the record is of b")
 		assert.Equal(t, true, recordedTraits(t, r.Store, "one")["varies"])
 	})
 }
@@ -229,16 +231,16 @@ func TestTheRecordKeepsThatTraitsDifferByService(t *testing.T) {
 // that finds other traits for a service removes the service from the record.
 func TestTheRecordNamesTheServicesThatWereCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &record{T: t, Store: memory.New()}
-		r.meet("b", hourFor(""), dltbatch.Options{})
-		require.NoError(t, r.ask("b"))
-		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "no Runner has met it")
-		r.meet("b", hourFor(""), dltbatch.Options{}) // the store has batches of both services
-		require.NoError(t, r.ask("a"))
-		require.ErrorIs(t, r.ask("c"), operator.ErrNotRecorded)
-		r.meet("b", hourFor("a"), dltbatch.Options{})
-		require.NoError(t, r.ask("b"))
-		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded, "another service shows it")
+		r := &traitsTest{T: t, Store: memory.New()}
+		r.recordTraitsOf("b", hourQuietLedger(""), dltbatch.Options{})
+		require.NoError(t, r.deskError("b"))
+		require.ErrorIs(t, r.deskError("a"), operator.ErrNotRecorded, "no Runner has met it")
+		r.recordTraitsOf("b", hourQuietLedger(""), dltbatch.Options{}) // the store has batches of both services
+		require.NoError(t, r.deskError("a"))
+		require.ErrorIs(t, r.deskError("c"), operator.ErrNotRecorded)
+		r.recordTraitsOf("b", hourQuietLedger("a"), dltbatch.Options{})
+		require.NoError(t, r.deskError("b"))
+		require.ErrorIs(t, r.deskError("a"), operator.ErrNotRecorded, "another service shows it")
 	})
 }
 
@@ -246,11 +248,11 @@ func TestTheRecordNamesTheServicesThatWereCompared(t *testing.T) {
 // matter how many services it has.
 func TestADifferenceIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &record{T: t, Store: memory.New()}
-		var seen [2]events
+		r := &traitsTest{T: t, Store: memory.New()}
+		var seen [2]eventRecorder
 		for i := range seen {
 			r.add(batch.ServiceID(fmt.Sprint("first ", i)))
-			stop := running(t, newRunner(t, r.Store, hourFor(""), &dltbatch.Options{ClaimTTL: time.Duration(i+2) * time.Minute, Observer: &seen[i]}))
+			stop := startRun(t, newRunner(t, r.Store, hourQuietLedger(""), &dltbatch.Options{ClaimTTL: time.Duration(i+2) * time.Minute, Observer: &seen[i]}))
 			defer func() { require.NoError(t, stop()) }()
 			time.Sleep(time.Minute)
 		}
@@ -258,8 +260,8 @@ func TestADifferenceIsReportedOnce(t *testing.T) {
 			r.add(batch.ServiceID(fmt.Sprint("service ", i)))
 			time.Sleep(time.Minute)
 		}
-		assert.Empty(t, seen[0].of(batch.EventTrouble))
-		assert.Len(t, seen[1].of(batch.EventTrouble), 1)
+		assert.Empty(t, seen[0].ofKind(batch.EventTrouble))
+		assert.Len(t, seen[1].ofKind(batch.EventTrouble), 1)
 		assert.Equal(t, "3m0s", recordedTraits(t, r.Store, "one")["claim_ttl"])
 	})
 }
@@ -269,35 +271,35 @@ func TestADifferenceIsReportedOnce(t *testing.T) {
 func TestTheRecordCostsLittle(t *testing.T) {
 	for special, most := range map[batch.ServiceID]int{"": 2 * 17, "b": 2} {
 		synctest.Test(t, func(t *testing.T) {
-			r := &record{T: t, Store: memory.New()}
-			r.meet("b", hourFor(special), dltbatch.Options{})
+			r := &traitsTest{T: t, Store: memory.New()}
+			r.recordTraitsOf("b", hourQuietLedger(special), dltbatch.Options{})
 			for i := range 100 {
 				r.add(batch.ServiceID(fmt.Sprint("service ", i)))
 			}
-			counted := &keeps{Store: r.Store}
-			_, _ = runFor(t, counted, hourFor(special), dltbatch.Options{})
-			assert.Positive(t, counted.n.Load())
-			assert.LessOrEqual(t, int(counted.n.Load()), most)
+			counted := &textCallCounter{Store: r.Store}
+			_, _ = runFor(t, counted, hourQuietLedger(special), dltbatch.Options{})
+			assert.Positive(t, counted.calls.Load())
+			assert.LessOrEqual(t, int(counted.calls.Load()), most)
 		})
 	}
 }
 
-// keeps is a store that counts the reads and writes of traits.
-type keeps struct {
+// textCallCounter is a store that counts the reads and writes of traits.
+type textCallCounter struct {
 	store.Store
-	n atomic.Int64
+	calls atomic.Int64
 }
 
-func (k *keeps) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+func (k *textCallCounter) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	if kind == store.TextTraits {
-		k.n.Add(1)
+		k.calls.Add(1)
 	}
 	return k.Store.ReadTexts(ctx, kind, names...)
 }
 
-func (k *keeps) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
+func (k *textCallCounter) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
 	if all[0].Kind == store.TextTraits {
-		k.n.Add(1)
+		k.calls.Add(1)
 	}
 	return k.Store.SwapTexts(ctx, all...)
 }
@@ -306,14 +308,14 @@ func (k *keeps) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) 
 // services, until a Runner finds one that differs.
 func TestTheRecordNamesFewOfManyServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &record{T: t, Store: memory.New()}
+		r := &traitsTest{T: t, Store: memory.New()}
 		for i := range 40 {
 			r.add(batch.ServiceID(fmt.Sprint("service ", i)))
 		}
-		r.meet("b", hourFor(""), dltbatch.Options{})
+		r.recordTraitsOf("b", hourQuietLedger(""), dltbatch.Options{})
 		assert.Len(t, recordedTraits(t, r.Store, "one")["alike"], 16)
-		require.NoError(t, r.ask("c"))
-		r.meet("a", hourFor("a"), dltbatch.Options{})
-		require.ErrorIs(t, r.ask("a"), operator.ErrNotRecorded)
+		require.NoError(t, r.deskError("c"))
+		r.recordTraitsOf("a", hourQuietLedger("a"), dltbatch.Options{})
+		require.ErrorIs(t, r.deskError("a"), operator.ErrNotRecorded)
 	})
 }

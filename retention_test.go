@@ -160,29 +160,29 @@ func TestAddAgainAfterRetention(t *testing.T) {
 					return ledgermem.Fault{}
 				}})
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Retention: time.Hour})
-				require.NoError(t, r.Add(t.Context(), one("s", "cancelled")))
-				rec, err := r.Get(t.Context(), one("s", "cancelled").Key())
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "cancelled")))
+				rec, err := r.Get(t.Context(), newBatch("s", "cancelled").Key())
 				require.NoError(t, err)
 				_, err = r.Cancel(t.Context(), rec, batch.By{Actor: "ada", Reason: "not now"})
 				require.NoError(t, err)
-				stop := running(t, r)
-				require.NoError(t, r.Add(t.Context(), one("s", "paid"), one("s", "refused")))
+				stop := startRun(t, r)
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "paid"), newBatch("s", "refused")))
 				time.Sleep(2 * time.Hour)
 				if traits.AddAgainHarmless {
-					_, err = r.Get(t.Context(), one("s", "paid").Key())
+					_, err = r.Get(t.Context(), newBatch("s", "paid").Key())
 					require.ErrorIs(t, err, batch.ErrNotFound, "nothing is kept")
 					require.NoError(t, stop())
 					return
 				}
-				require.NoError(t, r.Add(t.Context(), one("s", "paid")))
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "paid")))
 				for id, kind := range map[batch.ID]batch.ErrorKind{"cancelled": batch.KindCancelled, "refused": batch.KindRejected} {
 					var ended *batch.EndedError
-					require.ErrorAs(t, r.Add(t.Context(), one("s", id)), &ended)
+					require.ErrorAs(t, r.Add(t.Context(), newBatch("s", id)), &ended)
 					require.Equal(t, kind, ended.Record.Error.Kind)
 					require.ErrorContains(t, ended, string(kind))
 				}
 				for id, state := range map[batch.ID]batch.State{"paid": batch.Committed, "cancelled": batch.Rejected, "refused": batch.Rejected} {
-					rec, err := r.Await(t.Context(), one("s", id).Key())
+					rec, err := r.Await(t.Context(), newBatch("s", id).Key())
 					require.NoError(t, err)
 					require.Equal(t, state, rec.State)
 				}
@@ -203,7 +203,7 @@ func TestContradictingTraitsAreRefused(t *testing.T) {
 		"resends harm":            {Name: "test", AddAgainHarmless: true},
 		"resends harm after some": {Name: "test", ResendHarmlessFor: time.Hour, AddAgainHarmless: true},
 	} {
-		ledger := prepared{ledgermem.New(&ledgermem.Options{Traits: &traits})}
+		ledger := emptyPrepareLedger{ledgermem.New(&ledgermem.Options{Traits: &traits})}
 		_, err := dltbatch.New(memory.New(), ledger, nil)
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
 		require.ErrorContains(t, err, "AddAgainHarmless", name)

@@ -40,7 +40,7 @@ func TestAnIntentIsPaidOnce(t *testing.T) {
 		for range 3 { // each time another process, because a process knows for a while what it has posted
 			l, err := evm.NewSigner(node.URL(), 1337, signer, &evm.SignerOptions{Options: evm.Options{Client: client, Finality: evm.After(2)}})
 			require.NoError(t, err)
-			r := started(t, st, l, &dltbatch.Options{Retention: time.Hour})
+			r := newStartedRunner(t, st, l, &dltbatch.Options{Retention: time.Hour})
 			require.NoError(t, r.Add(t.Context(), b))
 			require.NoError(t, r.Add(t.Context(), again), "of the same key")
 			rec, err := r.Await(t.Context(), b.Key())

@@ -19,18 +19,18 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// turnsAway is a ledger that accepts nothing.
-type turnsAway struct {
+// refusingLedger is a ledger that accepts nothing.
+type refusingLedger struct {
 	*ledgermem.Ledger
 
-	mu    sync.Mutex
-	posts []time.Time
+	mu        sync.Mutex
+	postTimes []time.Time
 }
 
-func (l *turnsAway) Submit(context.Context, batch.Attempt) error {
+func (l *refusingLedger) Submit(context.Context, batch.Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.posts = append(l.posts, time.Now())
+	l.postTimes = append(l.postTimes, time.Now())
 	return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy}
 }
 
@@ -39,7 +39,7 @@ func (l *turnsAway) Submit(context.Context, batch.Attempt) error {
 func TestRetryDelayDoubles(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		l := &turnsAway{Ledger: ledgermem.New(nil)}
+		l := &refusingLedger{Ledger: ledgermem.New(nil)}
 		r, err := dltbatch.New(memory.New(), l, &dltbatch.Options{Retry: dltbatch.RetryPolicy{Delay: 10 * time.Minute, MaxDelay: 75 * time.Minute, QuickRetries: -1}})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
@@ -49,9 +49,9 @@ func TestRetryDelayDoubles(t *testing.T) {
 		time.Sleep(6 * time.Hour)
 		stop()
 		require.NoError(t, <-done)
-		require.Greater(t, len(l.posts), 5)
+		require.Greater(t, len(l.postTimes), 5)
 		for i, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 75 * time.Minute, 75 * time.Minute} {
-			waited := l.posts[i+1].Sub(l.posts[i])
+			waited := l.postTimes[i+1].Sub(l.postTimes[i])
 			assert.GreaterOrEqual(t, waited, want*8/10, "after failure %d", i+1)
 			assert.LessOrEqual(t, waited, want*12/10+time.Minute, "after failure %d", i+1)
 		}
@@ -66,11 +66,11 @@ func TestADelayForEverIsNotNow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ledger := &turnsAway{Ledger: ledgermem.New(nil)}
-				r := started(t, memory.New(), ledger, &o)
-				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				ledger := &refusingLedger{Ledger: ledgermem.New(nil)}
+				r := newStartedRunner(t, memory.New(), ledger, &o)
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 				time.Sleep(time.Hour)
-				assert.Len(t, ledger.posts, 1)
+				assert.Len(t, ledger.postTimes, 1)
 			})
 		})
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// named returns a ledger with a name and faults.
-func named(name string, change func(t *dlt.Traits), fault func(batch.Attempt) ledgermem.Fault) *ledgermem.Ledger {
+// namedLedger returns a ledger with a name and faults.
+func namedLedger(name string, change func(t *dlt.Traits), fault func(batch.Attempt) ledgermem.Fault) *ledgermem.Ledger {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.Name = name
 	if change != nil {
@@ -31,8 +31,8 @@ func named(name string, change func(t *dlt.Traits), fault func(batch.Attempt) le
 	return ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: fault})
 }
 
-// prefixed returns a route for the services with a prefix.
-func prefixed(l dlt.Ledger, prefix string) dlt.Route {
+// prefixRoute returns a route for the services with a prefix.
+func prefixRoute(l dlt.Ledger, prefix string) dlt.Route {
 	return dlt.Route{Ledger: l, Serves: func(s batch.ServiceID) bool { return strings.HasPrefix(string(s), prefix) }}
 }
 
@@ -49,23 +49,23 @@ func TestARouteThatIsDownHoldsUpNoOther(t *testing.T) {
 	for name, scope := range map[string]dlt.PressureScope{"by service": dlt.ScopeService, "as a whole": dlt.ScopeEndpoint} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				down := named("down", func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },
+				down := namedLedger("down", func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },
 					func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: ledgermem.Unavailable} })
-				up := named("up", func(t *dlt.Traits) { t.PressureScope = scope }, nil)
-				r := started(t, memory.New(), newRouter(t, prefixed(down, "d"), prefixed(up, "u")), nil)
-				require.NoError(t, r.Add(t.Context(), one("d1", "d")))
+				up := namedLedger("up", func(t *dlt.Traits) { t.PressureScope = scope }, nil)
+				r := newStartedRunner(t, memory.New(), newRouter(t, prefixRoute(down, "d"), prefixRoute(up, "u")), nil)
+				require.NoError(t, r.Add(t.Context(), newBatch("d1", "d")))
 				time.Sleep(10 * time.Minute) // as long as the longest pause
-				all := stats(t, r)
+				all := statsOf(t, r)
 				require.Len(t, all.Instances, 1)
 				assert.Equal(t, "down, up", all.Instances[0].Ledger, "each route")
 				for _, id := range []batch.ID{"a", "b", "c"} {
 					at := time.Now()
-					require.NoError(t, r.Add(t.Context(), one("u1", id)))
-					_, err := r.Await(t.Context(), one("u1", id).Key())
+					require.NoError(t, r.Add(t.Context(), newBatch("u1", id)))
+					_, err := r.Await(t.Context(), newBatch("u1", id).Key())
 					require.NoError(t, err)
 					assert.Less(t, time.Since(at), 3*time.Second)
 				}
-				e, err := r.Explain(t.Context(), one("d1", "d").Key())
+				e, err := r.Explain(t.Context(), newBatch("d1", "d").Key())
 				require.NoError(t, err)
 				assert.Contains(t, e.Text, "Nothing of its lane is posted")
 			})
@@ -80,16 +80,16 @@ func TestEachLedgerHasItsOwnPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var east, west atomic.Uint32
 		route := func(name string, fault *atomic.Uint32) dlt.Route {
-			return prefixed(named(name, func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },
+			return prefixRoute(namedLedger(name, func(t *dlt.Traits) { t.PressureScope, t.GroupsByService = dlt.ScopeEndpoint, false },
 				func(batch.Attempt) ledgermem.Fault {
 					return ledgermem.Fault{Kind: ledgermem.FaultKind(fault.Load())}
 				}), name)
 		}
-		seen := &events{}
-		r := started(t, memory.New(), newRouter(t, route("east", &east), route("west", &west)), &dltbatch.Options{Observer: seen})
+		seen := &eventRecorder{}
+		r := newStartedRunner(t, memory.New(), newRouter(t, route("east", &east), route("west", &west)), &dltbatch.Options{Observer: seen})
 		add := func(ids ...string) { // keeps both routes busy
 			for _, id := range ids {
-				require.NoError(t, r.Add(t.Context(), one("east", "e"+batch.ID(id)), one("west", "w"+batch.ID(id))))
+				require.NoError(t, r.Add(t.Context(), newBatch("east", "e"+batch.ID(id)), newBatch("west", "w"+batch.ID(id))))
 			}
 		}
 		says := func(text string) bool {
@@ -97,7 +97,7 @@ func TestEachLedgerHasItsOwnPause(t *testing.T) {
 		}
 		shows := func(paused bool, ledgers ...string) {
 			t.Helper()
-			h, row := r.Health(), stats(t, r).Instances[0]
+			h, row := r.Health(), statsOf(t, r).Instances[0]
 			assert.Equal(t, paused, h.Paused)
 			assert.Equal(t, paused, row.Paused)
 			var own, kept []string
@@ -129,10 +129,10 @@ func TestEachLedgerHasItsOwnPause(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		shows(true, "east", "west")
 		assert.True(t, says("Nothing is posted: the ledger refuses this client."), "what needs a person most")
-		e, err := r.Explain(t.Context(), one("east", "e5").Key())
+		e, err := r.Explain(t.Context(), newBatch("east", "e5").Key())
 		require.NoError(t, err)
 		assert.Contains(t, e.Text, "Nothing of its lane is posted: the ledger is not reached.")
-		e, err = r.Explain(t.Context(), one("west", "w5").Key())
+		e, err = r.Explain(t.Context(), newBatch("west", "w5").Key())
 		require.NoError(t, err)
 		assert.Contains(t, e.Text, "Nothing is posted: the ledger refuses this client.")
 
@@ -149,7 +149,7 @@ func TestEachLedgerHasItsOwnPause(t *testing.T) {
 		shows(false)
 		assert.Empty(t, r.Health().Attention(time.Now()))
 		var told []string
-		for _, e := range slices.Concat(seen.of(batch.EventPaused), seen.of(batch.EventResumed)) {
+		for _, e := range slices.Concat(seen.ofKind(batch.EventPaused), seen.ofKind(batch.EventResumed)) {
 			told = append(told, string(e.Kind)+" "+e.Ledger)
 		}
 		assert.Equal(t, []string{"paused east", "paused west", "resumed west", "resumed east"}, told)
@@ -161,28 +161,28 @@ func TestEachLedgerHasItsOwnPause(t *testing.T) {
 func TestRoutesOfAnOlderDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		old, added := named("old", nil, nil), named("added", nil, nil)
+		old, added := namedLedger("old", nil, nil), namedLedger("added", nil, nil)
 		run := func(l dlt.Ledger, d time.Duration) *dltbatch.Runner {
 			r := newRunner(t, st, l, nil)
-			stop := running(t, r)
+			stop := startRun(t, r)
 			time.Sleep(d)
 			require.NoError(t, stop())
 			return r
 		}
-		require.NoError(t, st.Add(t.Context(), one("a", "a1"), one("b", "b1")))
+		require.NoError(t, st.Add(t.Context(), newBatch("a", "a1"), newBatch("b", "b1")))
 		run(old, time.Minute)
-		require.NoError(t, st.Add(t.Context(), one("a", "a2"), one("new", "n1")))
-		run(newRouter(t, prefixed(added, "new"), dlt.Route{Ledger: old}), 0)
+		require.NoError(t, st.Add(t.Context(), newBatch("a", "a2"), newBatch("new", "n1")))
+		run(newRouter(t, prefixRoute(added, "new"), dlt.Route{Ledger: old}), 0)
 
 		// The ledger of the database is that of the first route, or the one that serves "".
-		run(newRouter(t, dlt.Route{Ledger: old, Serves: func(s batch.ServiceID) bool { return s != "new" }}, prefixed(added, "new")), time.Minute)
+		run(newRouter(t, dlt.Route{Ledger: old, Serves: func(s batch.ServiceID) bool { return s != "new" }}, prefixRoute(added, "new")), time.Minute)
 		assert.Equal(t, []batch.ID{"a1", "a2"}, old.Log("a"))
 		assert.Equal(t, []batch.ID{"n1"}, added.Log("new"))
 
 		// Another route for a known service is refused before anything is sent.
-		require.NoError(t, st.Add(t.Context(), one("a", "a3"), one("b", "b2")))
-		r := newRunner(t, st, newRouter(t, prefixed(old, "b"), prefixed(added, "a")), nil)
-		stop := running(t, r)
+		require.NoError(t, st.Add(t.Context(), newBatch("a", "a3"), newBatch("b", "b2")))
+		r := newRunner(t, st, newRouter(t, prefixRoute(old, "b"), prefixRoute(added, "a")), nil)
+		stop := startRun(t, r)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ServiceID{"a"}, r.Health().HeldServices)
 		require.NoError(t, stop())
@@ -191,7 +191,7 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 
 		// Without the Router, the old ledger serves its own services, and no service of the other
 		// route.
-		require.NoError(t, st.Add(t.Context(), one("new", "n2")))
+		require.NoError(t, st.Add(t.Context(), newBatch("new", "n2")))
 		run(old, time.Minute)
 		assert.Equal(t, []batch.ID{"a1", "a2", "a3"}, old.Log("a"))
 		assert.Empty(t, old.Log("new"))
@@ -204,13 +204,13 @@ func TestRoutesOfAnOlderDatabase(t *testing.T) {
 func TestNoRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		r := newRunner(t, st, newRouter(t, prefixed(named("one", nil, nil), "one")), nil)
-		require.ErrorIs(t, r.Add(t.Context(), one("nobody's", "a")), batch.ErrInvalidInput)
-		require.NoError(t, st.Add(t.Context(), one("nobody's", "a"), one("one", "b")))
+		r := newRunner(t, st, newRouter(t, prefixRoute(namedLedger("one", nil, nil), "one")), nil)
+		require.ErrorIs(t, r.Add(t.Context(), newBatch("nobody's", "a")), batch.ErrInvalidInput)
+		require.NoError(t, st.Add(t.Context(), newBatch("nobody's", "a"), newBatch("one", "b")))
 		keepRunning(t, r)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ServiceID{"nobody's"}, r.Health().HeldServices)
-		rec, err := r.Get(t.Context(), one("one", "b").Key())
+		rec, err := r.Get(t.Context(), newBatch("one", "b").Key())
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
 	})
@@ -231,7 +231,7 @@ func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 			}
 			return ledgermem.Fault{}
 		}})
-		second := named("second", nil, nil)
+		second := namedLedger("second", nil, nil)
 		asked := &atomic.Int64{}
 		router := newRouter(t,
 			dlt.Route{Ledger: first, Serves: func(batch.ServiceID) bool { return !moved.Load() }},
@@ -241,20 +241,20 @@ func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 				asked.Add(1)
 				return next(ctx, s, as)
 			}})})
-		seen := &events{}
-		r := started(t, memory.New(), router, &dltbatch.Options{Observer: seen})
-		require.NoError(t, r.Add(t.Context(), one("t", "c")))
+		seen := &eventRecorder{}
+		r := newStartedRunner(t, memory.New(), router, &dltbatch.Options{Observer: seen})
+		require.NoError(t, r.Add(t.Context(), newBatch("t", "c")))
 		time.Sleep(time.Second)
-		require.NoError(t, r.Add(t.Context(), one("s", "a"), one("s", "b")))
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a"), newBatch("s", "b")))
 		time.Sleep(30 * time.Minute)
 		assert.Equal(t, []batch.ID{"a"}, first.Log("s"))
 		assert.Empty(t, second.Log("s"))
 		assert.Zero(t, asked.Load(), "the second ledger knows nothing of it")
 		assert.Equal(t, []batch.ServiceID{"s", "t"}, r.Health().HeldServices)
-		require.Len(t, seen.of(batch.EventLaneHeld), 2)
-		require.ErrorIs(t, seen.of(batch.EventLaneHeld)[0].Err, dltbatch.ErrOtherLedger)
+		require.Len(t, seen.ofKind(batch.EventLaneHeld), 2)
+		require.ErrorIs(t, seen.ofKind(batch.EventLaneHeld)[0].Err, dltbatch.ErrOtherLedger)
 		moved.Store(false)
-		for _, b := range []batch.Batch{one("t", "c"), one("s", "a"), one("s", "b")} {
+		for _, b := range []batch.Batch{newBatch("t", "c"), newBatch("s", "a"), newBatch("s", "b")} {
 			assert.Equal(t, batch.Committed, await(t, r, b).State)
 		}
 		assert.Equal(t, []batch.ID{"a", "b"}, first.Log("s"))

@@ -22,20 +22,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// events is an observer that keeps all events.
-type events struct {
+// eventRecorder is an observer that keeps all events.
+type eventRecorder struct {
 	mu  sync.Mutex
 	all []batch.Event
 }
 
-func (e *events) Observe(_ context.Context, ev batch.Event) {
+func (e *eventRecorder) Observe(_ context.Context, ev batch.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = append(e.all, ev)
 }
 
-// of returns the events of a kind.
-func (e *events) of(kind batch.EventKind) (out []batch.Event) {
+// ofKind returns the events of a kind.
+func (e *eventRecorder) ofKind(kind batch.EventKind) (out []batch.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, ev := range e.all {
@@ -53,8 +53,8 @@ func newRunner(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) 
 	return r
 }
 
-// running runs r until the func that it returns is called, which returns Run's error.
-func running(t *testing.T, r *dltbatch.Runner) (stop func() error) {
+// startRun runs r until the func that it returns is called, which returns Run's error.
+func startRun(t *testing.T, r *dltbatch.Runner) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -66,20 +66,20 @@ func running(t *testing.T, r *dltbatch.Runner) (stop func() error) {
 
 // keepRunning runs r until the test, or its bubble, ends.
 func keepRunning(t *testing.T, r *dltbatch.Runner) {
-	stop := running(t, r)
+	stop := startRun(t, r)
 	t.Cleanup(func() { assert.NoError(t, stop()) })
 }
 
-// started returns a Runner that runs until the test, or its bubble, ends.
-func started(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *dltbatch.Runner {
+// newStartedRunner returns a Runner that runs until the test, or its bubble, ends.
+func newStartedRunner(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *dltbatch.Runner {
 	t.Helper()
 	r := newRunner(t, st, l, o)
 	keepRunning(t, r)
 	return r
 }
 
-// one returns a batch of a service, with a payload that names the batch.
-func one(service batch.ServiceID, id batch.ID) batch.Batch {
+// newBatch returns a batch of a service, with a payload that names the batch.
+func newBatch(service batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}
 }
 
@@ -94,13 +94,13 @@ func await(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
 
 func TestABatchIsDeliveredInMilliseconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := &events{}
+		seen := &eventRecorder{}
 		r := newRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Observer: seen})
-		stop := running(t, r)
+		stop := startRun(t, r)
 		synctest.Wait()
 		time.Sleep(300 * time.Millisecond)
 		begin := time.Now()
-		b := one("s", "a")
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		rec := await(t, r, b)
 		assert.Equal(t, batch.Committed, rec.State)
@@ -120,12 +120,12 @@ func TestABatchIsDeliveredInMilliseconds(t *testing.T) {
 func TestRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		synctest.Wait()
 		require.ErrorIs(t, r.Run(t.Context()), dltbatch.ErrRunning)
 		require.NoError(t, stop())
-		stop = running(t, r) // starts again, after the first Run has returned
-		b := one("s", "a")
+		stop = startRun(t, r) // starts again, after the first Run has returned
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
 		require.NoError(t, stop())
@@ -135,7 +135,7 @@ func TestRunTwice(t *testing.T) {
 func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		stop := running(t, newRunner(t, st, ledgermem.New(nil), nil))
+		stop := startRun(t, newRunner(t, st, ledgermem.New(nil), nil))
 		synctest.Wait()
 		require.NoError(t, stop())
 		other := ledgermem.Unforgiving(time.Second)
@@ -148,11 +148,11 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 		assert.False(t, r.Health().Running)
 
 		// Add stores no batch that the first ledger would get.
-		err = r.Add(t.Context(), one("s", "a"))
+		err = r.Add(t.Context(), newBatch("s", "a"))
 		require.ErrorIs(t, err, dltbatch.ErrOtherLedger)
 		assert.Contains(t, err.Error(), `it is "memory", this is "other"`)
-		require.ErrorIs(t, r.AddTx(t.Context(), st.Tx(st.Begin()), one("s", "a")), dltbatch.ErrOtherLedger)
-		_, err = st.Get(t.Context(), one("s", "a").Key())
+		require.ErrorIs(t, r.AddTx(t.Context(), st.Tx(st.Begin()), newBatch("s", "a")), dltbatch.ErrOtherLedger)
+		_, err = st.Get(t.Context(), newBatch("s", "a").Key())
 		require.ErrorIs(t, err, batch.ErrNotFound)
 
 		nameless := dlt.Traits{}
@@ -161,15 +161,15 @@ func TestRunRefusesAnotherLedgersDatabase(t *testing.T) {
 	})
 }
 
-// overrated is a ledger whose traits declare methods that it lacks.
-type overrated struct {
+// lackingLedger is a ledger whose traits declare methods that it lacks.
+type lackingLedger struct {
 	dlt.Unimplemented
 	dlt.Submitter
 	dlt.BatchStatusReader
 	traits dlt.Traits
 }
 
-func (l overrated) Traits(batch.ServiceID) dlt.Traits { return l.traits }
+func (l lackingLedger) Traits(batch.ServiceID) dlt.Traits { return l.traits }
 
 // If the traits declare Prepares and the client has no Prepare, nothing is sent, and Health gives
 // the reason.
@@ -178,8 +178,8 @@ func TestAMissingPrepareSendsNothing(t *testing.T) {
 		inner := ledgermem.New(nil)
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.Prepares, traits.PressureScope = true, dlt.ScopeEndpoint
-		r := started(t, memory.New(), overrated{Submitter: inner, BatchStatusReader: inner, traits: traits}, nil)
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		r := newStartedRunner(t, memory.New(), lackingLedger{Submitter: inner, BatchStatusReader: inner, traits: traits}, nil)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		time.Sleep(time.Minute)
 		assert.Empty(t, inner.Log("s"))
 		require.Len(t, r.Health().Pauses, 1)
@@ -191,37 +191,37 @@ func TestAMissingPrepareSendsNothing(t *testing.T) {
 // If the traits declare a check and the client has no Check, every batch is refused.
 func TestAMissingCheckRefuses(t *testing.T) {
 	inner := ledgermem.New(nil)
-	r := newRunner(t, memory.New(), overrated{Submitter: inner, BatchStatusReader: inner, traits: dlt.Traits{Name: "l", Checks: true}}, nil)
-	require.ErrorIs(t, r.Add(t.Context(), one("s", "a")), errors.ErrUnsupported)
+	r := newRunner(t, memory.New(), lackingLedger{Submitter: inner, BatchStatusReader: inner, traits: dlt.Traits{Name: "l", Checks: true}}, nil)
+	require.ErrorIs(t, r.Add(t.Context(), newBatch("s", "a")), errors.ErrUnsupported)
 }
 
-// broken is a store that does not work.
-type broken struct{ store.Store }
+// failingStore is a store that does not work.
+type failingStore struct{ store.Store }
 
 var errStore = errors.New("database down")
 
-func (broken) Add(context.Context, ...batch.Batch) error { return errStore }
-func (broken) ReadTexts(context.Context, store.TextKind, ...string) ([]store.Text, time.Time, error) {
+func (failingStore) Add(context.Context, ...batch.Batch) error { return errStore }
+func (failingStore) ReadTexts(context.Context, store.TextKind, ...string) ([]store.Text, time.Time, error) {
 	return nil, time.Time{}, errStore
 }
 
-func (broken) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, errStore }
-func (broken) Get(context.Context, batch.Key) (batch.Record, error) {
+func (failingStore) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, errStore }
+func (failingStore) Get(context.Context, batch.Key) (batch.Record, error) {
 	return batch.Record{}, errStore
 }
-func (broken) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
+func (failingStore) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	return nil, "", errStore
 }
 
-func (broken) Finals(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error) {
+func (failingStore) Finals(context.Context, []batch.Key) ([]batch.Record, []batch.Key, error) {
 	return nil, nil, errStore
 }
 
 func TestErrorsOfTheStoreAreReturned(t *testing.T) {
-	r := newRunner(t, broken{memory.New()}, ledgermem.New(nil), nil)
+	r := newRunner(t, failingStore{memory.New()}, ledgermem.New(nil), nil)
 	ctx := t.Context()
 	require.ErrorIs(t, r.Run(ctx), errStore)
-	require.ErrorIs(t, r.Add(ctx, one("s", "a")), errStore)
+	require.ErrorIs(t, r.Add(ctx, newBatch("s", "a")), errStore)
 	_, err := r.Get(ctx, batch.Key{ID: "a"})
 	require.ErrorIs(t, err, errStore)
 	_, err = r.Await(ctx, batch.Key{ID: "a"})
@@ -229,15 +229,15 @@ func TestErrorsOfTheStoreAreReturned(t *testing.T) {
 	require.ErrorIs(t, r.Idle(ctx), errStore)
 }
 
-// checking is a ledger with a local check.
-type checking struct {
+// checkingLedger is a ledger with a local check.
+type checkingLedger struct {
 	*ledgermem.Ledger
 	check func(batch.Batch) error
 }
 
-func (c checking) Check(b batch.Batch) error { return c.check(b) }
+func (c checkingLedger) Check(b batch.Batch) error { return c.check(b) }
 
-func (c checking) Traits(s batch.ServiceID) dlt.Traits {
+func (c checkingLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := c.Ledger.Traits(s)
 	t.Checks = true
 	return t
@@ -250,22 +250,22 @@ func TestAddStoresNothingThatTheLocalCheckRefuses(t *testing.T) {
 		"panics":  func() error { panic("boom") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := &events{}
-			r := newRunner(t, memory.New(), checking{ledgermem.New(nil), func(b batch.Batch) error {
+			seen := &eventRecorder{}
+			r := newRunner(t, memory.New(), checkingLedger{ledgermem.New(nil), func(b batch.Batch) error {
 				if b.ID == "bad" {
 					return bad()
 				}
 				return nil
 			}}, &dltbatch.Options{Observer: seen})
-			err := r.Add(t.Context(), one("s", "good"), one("s", "bad"))
+			err := r.Add(t.Context(), newBatch("s", "good"), newBatch("s", "bad"))
 			require.Error(t, err)
 			if name == "refuses" {
 				require.ErrorIs(t, err, batch.ErrInvalidInput)
 			}
-			_, err = r.Get(t.Context(), one("s", "good").Key())
+			_, err = r.Get(t.Context(), newBatch("s", "good").Key())
 			require.ErrorIs(t, err, batch.ErrNotFound)
 			assert.Empty(t, seen.all)
-			require.NoError(t, r.Add(t.Context(), one("s", "good")))
+			require.NoError(t, r.Add(t.Context(), newBatch("s", "good")))
 		})
 	}
 }
@@ -274,8 +274,8 @@ func TestGet(t *testing.T) {
 	r := newRunner(t, memory.New(), ledgermem.New(nil), nil)
 	_, err := r.Get(t.Context(), batch.Key{ID: "x"})
 	require.ErrorIs(t, err, batch.ErrNotFound)
-	require.NoError(t, r.Add(t.Context(), one("s", "a")))
-	rec, err := r.Get(t.Context(), one("s", "a").Key())
+	require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
+	rec, err := r.Get(t.Context(), newBatch("s", "a").Key())
 	require.NoError(t, err)
 	assert.Equal(t, batch.Queued, rec.State, "Add does not need Run")
 }
@@ -286,7 +286,7 @@ func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, ledger := memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: 5 * time.Second})
 		r, other := newRunner(t, st, ledger, nil), newRunner(t, st, ledger, nil)
-		stop := running(t, r)
+		stop := startRun(t, r)
 		for id, want := range map[string]batch.State{"fine": batch.Committed, "invalid": batch.Invalid, "reject": batch.Rejected} {
 			b := batch.Batch{Service: batch.ServiceID(id), ID: batch.ID(id), Payload: []byte(id)}
 			require.NoError(t, other.Add(t.Context(), b))
@@ -303,19 +303,19 @@ func TestAwait(t *testing.T) {
 		require.ErrorIs(t, err, batch.ErrNotFound)
 		require.NoError(t, stop())
 
-		require.NoError(t, r.Add(t.Context(), one("s", "waits")))
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "waits")))
 		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
 		defer cancel()
-		rec, err := r.Await(ctx, one("s", "waits").Key())
+		rec, err := r.Await(ctx, newBatch("s", "waits").Key())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, batch.Queued, rec.State, "how far it has come")
 	})
 }
 
-// silentGet is a store whose Get does not answer.
-type silentGet struct{ *memory.Store }
+// hangingGetStore is a store whose Get does not answer.
+type hangingGetStore struct{ *memory.Store }
 
-func (silentGet) Get(ctx context.Context, _ batch.Key) (batch.Record, error) {
+func (hangingGetStore) Get(ctx context.Context, _ batch.Key) (batch.Record, error) {
 	<-ctx.Done()
 	return batch.Record{}, ctx.Err()
 }
@@ -324,8 +324,8 @@ func (silentGet) Get(ctx context.Context, _ batch.Key) (batch.Record, error) {
 // An Await whose context is cancelled returns at once.
 func TestAwaitAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, silentGet{memory.New()}, ledgermem.New(nil), nil)
-		b := one("s", "a")
+		r := newRunner(t, hangingGetStore{memory.New()}, ledgermem.New(nil), nil)
+		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		begin := time.Now()
@@ -346,11 +346,11 @@ func TestAwaitAtItsEnd(t *testing.T) {
 
 func TestManyMayAwaitTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := started(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute}), nil)
-		require.NoError(t, r.Add(t.Context(), one("s", "a")))
+		r := newStartedRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute}), nil)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		var all sync.WaitGroup
 		for range 20 {
-			all.Go(func() { assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State) })
+			all.Go(func() { assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State) })
 		}
 		all.Wait()
 	})
@@ -361,7 +361,7 @@ func TestIdle(t *testing.T) {
 		r := newRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second}), nil)
 		require.NoError(t, r.Idle(t.Context()), "nothing is stored")
 		for i := range 3 {
-			require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(fmt.Sprint(i)), batch.ID(fmt.Sprint(i)))))
+			require.NoError(t, r.Add(t.Context(), newBatch(batch.ServiceID(fmt.Sprint(i)), batch.ID(fmt.Sprint(i)))))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -383,28 +383,28 @@ func TestIdleHearsOtherProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, o := memory.New(), &dltbatch.Options{PollInterval: time.Hour}
 		waits := newRunner(t, st, ledgermem.New(nil), o)
-		require.NoError(t, waits.Add(t.Context(), one("s", "a"), one("t", "b")))
+		require.NoError(t, waits.Add(t.Context(), newBatch("s", "a"), newBatch("t", "b")))
 		ended := make(chan error, 1)
 		go func() { ended <- waits.Idle(t.Context()) }()
 		synctest.Wait()
 		began := time.Now()
-		started(t, st, ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second}), nil)
-		await(t, waits, one("s", "a"))
+		newStartedRunner(t, st, ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second}), nil)
+		await(t, waits, newBatch("s", "a"))
 		require.NoError(t, <-ended)
 		assert.Less(t, time.Since(began), time.Minute)
 	})
 }
 
-// slowClaims is a store whose claims take long.
-type slowClaims struct {
+// slowClaimStore is a store whose claims take long.
+type slowClaimStore struct {
 	store.Store
-	claims atomic.Int64
-	takes  time.Duration
+	claims    atomic.Int64
+	claimTime time.Duration
 }
 
-func (s *slowClaims) Claim(ctx context.Context, q store.ClaimQuery, f store.Choose) (store.Claimed, error) {
+func (s *slowClaimStore) Claim(ctx context.Context, q store.ClaimQuery, f store.Choose) (store.Claimed, error) {
 	s.claims.Add(1)
-	time.Sleep(s.takes)
+	time.Sleep(s.claimTime)
 	return s.Store.Claim(ctx, q, f)
 }
 
@@ -420,20 +420,20 @@ func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st, seen := &slowClaims{Store: memory.New(), takes: c.takes}, &events{}
+				st, seen := &slowClaimStore{Store: memory.New(), claimTime: c.takes}, &eventRecorder{}
 				c.o.Observer = seen
-				r := started(t, st, ledgermem.New(nil), &c.o)
+				r := newStartedRunner(t, st, ledgermem.New(nil), &c.o)
 				time.Sleep(time.Minute)
 				r.Wake("s")
 				time.Sleep(time.Minute)
 				require.NotZero(t, st.claims.Load())
-				require.Empty(t, seen.of(batch.EventTrouble), "a claim of nothing may take long")
-				require.NoError(t, r.Add(t.Context(), one("s", "a")))
+				require.Empty(t, seen.ofKind(batch.EventTrouble), "a claim of nothing may take long")
+				require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 				time.Sleep(5 * time.Minute)
-				require.NotEmpty(t, seen.of(batch.EventTrouble))
-				require.ErrorContains(t, seen.of(batch.EventTrouble)[0].Err, "ClaimTTL")
+				require.NotEmpty(t, seen.ofKind(batch.EventTrouble))
+				require.ErrorContains(t, seen.ofKind(batch.EventTrouble)[0].Err, "ClaimTTL")
 				assert.Less(t, st.claims.Load(), int64(200), "pauses of 5 s, after shorter ones")
-				rec, err := r.Get(t.Context(), one("s", "a").Key())
+				rec, err := r.Get(t.Context(), newBatch("s", "a").Key())
 				require.NoError(t, err)
 				assert.Equal(t, batch.Queued, rec.State)
 				assert.Zero(t, rec.Spent)
@@ -451,15 +451,15 @@ func TestWake(t *testing.T) {
 		r.Wake("s") // without a Run, Wake does nothing
 		keepRunning(t, r)
 		time.Sleep(time.Minute)
-		require.NoError(t, st.Add(t.Context(), one("s", "a")))
+		require.NoError(t, st.Add(t.Context(), newBatch("s", "a")))
 		begin := time.Now()
 		r.Wake("s")
-		assert.Equal(t, batch.Committed, await(t, r, one("s", "a")).State)
+		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
 		assert.Less(t, time.Since(begin), time.Second)
 
-		require.NoError(t, st.Add(t.Context(), one("s", "b")))
+		require.NoError(t, st.Add(t.Context(), newBatch("s", "b")))
 		begin = time.Now()
-		assert.Equal(t, batch.Committed, await(t, r, one("s", "b")).State)
+		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "b")).State)
 		assert.Less(t, time.Since(begin), time.Hour+time.Second, "without it a scan finds the batch")
 	})
 }

@@ -75,22 +75,22 @@ func TestKeysOfAnyClientShowNowhere(t *testing.T) {
 				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"code":%q,"cause":%[1]q,"message":%[1]q,"errorCategory":9,"grpcCodeValue":9,"error":{"code":30,"message":%[1]q}}`, said)
 			}))
 			t.Cleanup(node.Close)
-			out := &logged{}
+			out := &logBuffer{}
 			try := func(address string) {
 				client, err := c.open(address)
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				a := batch.Attempt{Key: c.b.Key(), Number: 1, Payload: c.b.Payload}
-				tell(out, client.Submit(ctx, a))
+				printErrors(out, client.Submit(ctx, a))
 				found, err := client.BatchStatuses(ctx, a.Service, []batch.Attempt{a})
 				fmt.Fprintf(out, "%+v\n", found)
-				tell(out, err)
+				printErrors(out, err)
 				_, err = client.Resolve(ctx, dlt.Doubt{Attempt: a, Since: time.Hour, Ended: time.Hour})
-				tell(out, err)
+				printErrors(out, err)
 				short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 				defer cancel()
-				tell(out, client.Events(short, []batch.ServiceID{a.Service}, func(dlt.Event) error { return nil }))
+				printErrors(out, client.Events(short, []batch.ServiceID{a.Service}, func(dlt.Event) error { return nil }))
 			}
 			for _, status = range []int{200, 307, 400, 401, 404, 429, 500, 503} {
 				for _, escape = range []bool{false, true} {

@@ -55,8 +55,8 @@ func secrets(t testing.TB, extra ...string) map[string][][]byte {
 	return all
 }
 
-// forms returns the forms in which bytes may appear in a text.
-func forms(secret []byte) []string {
+// encodings returns the forms in which bytes may appear in a text.
+func encodings(secret []byte) []string {
 	quoted := strconv.Quote(string(secret))
 	out := []string{
 		string(secret), quoted[1 : len(quoted)-1],
@@ -75,12 +75,12 @@ func forms(secret []byte) []string {
 	return out
 }
 
-// found returns the secrets that appear in a text, by name, with their places.
-func found(text string, secrets map[string][][]byte) map[string]string {
+// findSecrets returns the secrets that appear in a text, by name, with their places.
+func findSecrets(text string, secrets map[string][][]byte) map[string]string {
 	where := map[string]string{}
 	for name, parts := range secrets {
 		for _, part := range parts {
-			for _, form := range forms(part) {
+			for _, form := range encodings(part) {
 				if at := strings.Index(text, form); at >= 0 {
 					where[name] = "..." + text[max(0, at-200):min(len(text), at+len(form)+60)] + "..."
 				}
@@ -90,25 +90,25 @@ func found(text string, secrets map[string][][]byte) map[string]string {
 	return where
 }
 
-// confided is a client that prints each of its errors, because the engine reports only the first
+// leakyClient is a client that prints each of its errors, because the engine reports only the first
 // of several in a row.
-type confided struct {
-	ledger dlt.Ledger
-	out    *logged
-	slip   func(a batch.Attempt) error // makes Submit's error, with a secret in it, on purpose; nil for none
+type leakyClient struct {
+	ledger    dlt.Ledger
+	out       *logBuffer
+	leakError func(a batch.Attempt) error // makes Submit's error, with a secret in it, on purpose; nil for none
 }
 
-func confide(client dlt.Ledger) *confided {
-	c := &confided{out: &logged{}}
+func newLeakyClient(client dlt.Ledger) *leakyClient {
+	c := &leakyClient{out: &logBuffer{}}
 	c.ledger = hooked.Wrap(client, hooked.Hooks{
 		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
-			if c.slip != nil {
-				if err := c.slip(a); err != nil {
+			if c.leakError != nil {
+				if err := c.leakError(a); err != nil {
 					return err
 				}
 			}
 			err := next(ctx, a)
-			tell(c.out, err)
+			printErrors(c.out, err)
 			return err
 		},
 		BatchStatuses: func(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt,
@@ -116,45 +116,45 @@ func confide(client dlt.Ledger) *confided {
 		) ([]batch.Status, error) {
 			found, err := next(ctx, s, attempts)
 			fmt.Fprintf(c.out, "%v\n%+v\n", found, found)
-			tell(c.out, err)
+			printErrors(c.out, err)
 			return found, err
 		},
 		Resolve: func(ctx context.Context, d dlt.Doubt, next func(context.Context, dlt.Doubt) (dlt.Evidence, error)) (dlt.Evidence, error) {
 			found, err := next(ctx, d)
-			tell(c.out, err)
+			printErrors(c.out, err)
 			return found, err
 		},
 		Events: func(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error,
 			next func(context.Context, []batch.ServiceID, func(dlt.Event) error) error,
 		) error {
 			err := next(ctx, s, yield)
-			tell(c.out, err)
+			printErrors(c.out, err)
 			return err
 		},
 	})
 	return c
 }
 
-// confidant is a ledger behind a gossip, with a source of batches for it.
-type confidant struct {
-	gossip *gossip
-	ledger *confided
+// leakyLedger is a ledger behind a gossip, with a source of batches for it.
+type leakyLedger struct {
+	proxy  *leakingProxy
+	client *leakyClient
 	close  func()
 	store  *memory.Store
 	build  func(t *testing.T, i int) batch.Batch
 }
 
-// bad reports which batches are invalid.
-func bad(i int) bool { return i%3 == 2 }
+// isInvalid reports which batches are invalid.
+func isInvalid(i int) bool { return i%3 == 2 }
 
-func newSplinterConfidant(t *testing.T) *confidant {
+func newLeakySplinter(t *testing.T) *leakyLedger {
 	network := splintertest.Start(t, nil)
-	c := &confidant{gossip: newGossip(t, network.Handler(0)), store: memory.New()}
+	c := &leakyLedger{proxy: newLeakingProxy(t, network.Handler(0)), store: memory.New()}
 	key, err := sawtooth.ParsePrivateKey(secretKey)
 	require.NoError(t, err)
 	jwt := splinter.CylinderToken(key)
 	var asked atomic.Int64
-	ledger, err := splinter.New("http://"+c.gossip.addr+"/"+secretPath, &splinter.Options{
+	ledger, err := splinter.New("http://"+c.proxy.address+"/"+secretPath, &splinter.Options{
 		Token: func(ctx context.Context, node string) (string, error) {
 			if asked.Add(1)%2 == 1 {
 				return "OAuth2:" + secretToken, nil
@@ -165,10 +165,10 @@ func newSplinterConfidant(t *testing.T) *confidant {
 		ProbeInterval: 10 * time.Millisecond, Journal: c.store,
 	})
 	require.NoError(t, err)
-	c.ledger, c.close = confide(ledger), ledger.CloseIdleConnections
+	c.client, c.close = newLeakyClient(ledger), ledger.CloseIdleConnections
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := splintertest.Inc(secretName, 1)
-		if bad(i) {
+		if isInvalid(i) {
 			payload = []byte(secretName) // appears in errors as "a payload of 1 words"
 		}
 		b, err := sawtooth.Build(key, network.Service(0), sawtooth.Transaction{
@@ -181,20 +181,20 @@ func newSplinterConfidant(t *testing.T) *confidant {
 	return c
 }
 
-func newSawtoothConfidant(t *testing.T) *confidant {
+func newLeakySawtooth(t *testing.T) *leakyLedger {
 	node := sawtoothtest.Start(t, &sawtoothtest.Options{BlockInterval: 20 * time.Millisecond})
-	c := &confidant{gossip: newGossip(t, node), store: memory.New()}
+	c := &leakyLedger{proxy: newLeakingProxy(t, node), store: memory.New()}
 	key, err := sawtooth.ParsePrivateKey(secretKey)
 	require.NoError(t, err)
-	ledger, err := sawtooth.New("http://"+c.gossip.addr+"/"+secretPath, &sawtooth.Options{
+	ledger, err := sawtooth.New("http://"+c.proxy.address+"/"+secretPath, &sawtooth.Options{
 		Header: http.Header{"Authorization": {"Bearer " + secretToken}},
 		Grace:  100 * time.Millisecond, ResendQuiet: 100 * time.Millisecond, Settle: 50 * time.Millisecond, Receipts: true,
 	})
 	require.NoError(t, err)
-	c.ledger, c.close = confide(ledger), ledger.CloseIdleConnections
+	c.client, c.close = newLeakyClient(ledger), ledger.CloseIdleConnections
 	c.build = func(t *testing.T, i int) batch.Batch {
 		payload, address := sawtoothtest.Set(secretName+strconv.Itoa(i), 1)
-		if bad(i) {
+		if isInvalid(i) {
 			payload = append([]byte{0xff}, payload...) // makes it invalid CBOR
 		}
 		b, err := sawtooth.Build(key, "s", sawtooth.Transaction{
@@ -207,9 +207,9 @@ func newSawtoothConfidant(t *testing.T) *confidant {
 	return c
 }
 
-// tell prints an error and all errors that it wraps, down to the cause of a [dlt.Error]. The
+// printErrors prints an error and all errors that it wraps, down to the cause of a [dlt.Error]. The
 // errors below the cause are net/http's, with texts of net/http.
-func tell(out *logged, err error) {
+func printErrors(out *logBuffer, err error) {
 	if err == nil {
 		return
 	}
@@ -218,36 +218,36 @@ func tell(out *logged, err error) {
 	case *dlt.Error:
 		fmt.Fprintf(out, "%v\n%+v\n", *w, *w)
 	case interface{ Unwrap() error }:
-		tell(out, w.Unwrap())
+		printErrors(out, w.Unwrap())
 	case interface{ Unwrap() []error }:
 		for _, inner := range w.Unwrap() {
-			tell(out, inner)
+			printErrors(out, inner)
 		}
 	}
 }
 
-// told prints what a CallObserver gets.
-type told struct{ out *logged }
+// printedCalls prints what a CallObserver gets.
+type printedCalls struct{ out *logBuffer }
 
-func (o told) ObserveCall(_ context.Context, c batch.Call) {
+func (o printedCalls) ObserveCall(_ context.Context, c batch.Call) {
 	fmt.Fprintf(o.out, "%v\n%+v\n", c, c)
-	tell(o.out, c.Err)
+	printErrors(o.out, c.Err)
 }
 
 // run delivers batches until every trick was played. It returns all that was logged, observed and
 // recorded.
-func (c *confidant) run(t *testing.T) string {
-	out := c.ledger.out
+func (c *leakyLedger) run(t *testing.T) string {
+	out := c.client.out
 	handler := &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}
 	var refused atomic.Bool
-	r := newRunner(t, c.store, c.ledger.ledger, &dltbatch.Options{
+	r := newRunner(t, c.store, c.client.ledger, &dltbatch.Options{
 		RequestTimeout: time.Second, ClaimTTL: 1500 * time.Millisecond, PollInterval: 20 * time.Millisecond,
 		Retry:      dltbatch.RetryPolicy{Delay: 5 * time.Millisecond, MaxDelay: 20 * time.Millisecond, QuickRetryPause: 5 * time.Millisecond},
 		StuckAfter: time.Second,
 		Logger:     slog.New(slog.NewMultiHandler(slog.NewTextHandler(out, handler), slog.NewJSONHandler(out, handler))),
 		Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			fmt.Fprintf(out, "%v\n%+v\n", e, e)
-			tell(out, e.Err)
+			printErrors(out, e.Err)
 			if errors.Is(e.Err, dlt.ErrUnavailable) {
 				refused.Store(true)
 			}
@@ -257,13 +257,13 @@ func (c *confidant) run(t *testing.T) string {
 			assert.NoError(t, err)
 			fmt.Fprintf(out, "%s\n", text)
 		})},
-		Calls: told{out},
+		Calls: printedCalls{out},
 	})
-	stop := running(t, r)
+	stop := startRun(t, r)
 	health := func() {
 		h := r.Health()
 		fmt.Fprintf(out, "%v\n%+v\n", h, h)
-		tell(out, h.Trouble)
+		printErrors(out, h.Trouble)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -275,34 +275,34 @@ func (c *confidant) run(t *testing.T) string {
 			require.NoError(t, err)
 			fmt.Fprintf(out, "%v\n%+v\n%+v\n", rec, rec, rec.Receipts)
 			if rec.Error != nil {
-				tell(out, rec.Error)
+				printErrors(out, rec.Error)
 			}
 			if rec.Decision != "" {
 				fmt.Fprintln(out, rec.Decision)
 				_, err = c.store.Decide(ctx, rec, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "so be it"})
-				tell(out, err)
+				printErrors(out, err)
 			}
 			return rec.Final()
 		}, 3*time.Minute, 15*time.Millisecond)
 	}
 	i := 0
-	for ; i < 6 || !c.gossip.done(); i++ {
-		require.NoError(t, ctx.Err(), "not every trick was played: %v", c.gossip.plans)
+	for ; i < 6 || !c.proxy.allChangesMade(); i++ {
+		require.NoError(t, ctx.Err(), "not every trick was played: %v", c.proxy.plans)
 		follow(c.build(t, i))
 	}
-	c.gossip.down()
+	c.proxy.stop()
 	last := c.build(t, 3*i)
 	require.NoError(t, r.Add(ctx, last))
 	require.Eventually(t, refused.Load, time.Minute, time.Millisecond)
 	health()
-	c.gossip.up(t)
+	c.proxy.start(t)
 	follow(last)
 
 	mangled := c.build(t, 3*i+3)
 	mangled.ID = mangled.ID[:127] + "?"
 	err := r.Add(ctx, mangled)
 	require.Error(t, err)
-	tell(out, err)
+	printErrors(out, err)
 	require.NoError(t, stop())
 	all, _, err := c.store.List(t.Context(), store.ListQuery{Limit: 1000})
 	require.NoError(t, err)
@@ -311,7 +311,7 @@ func (c *confidant) run(t *testing.T) string {
 		fmt.Fprintf(out, "%+v\n", rec)
 		states[rec.State]++
 	}
-	t.Logf("%d batches: %v; %v; %d bytes of text", len(all), states, c.gossip.did, len(out.String()))
+	t.Logf("%d batches: %v; %v; %d bytes of text", len(all), states, c.proxy.changesMade, len(out.String()))
 	require.NotZero(t, states[batch.Committed])
 	require.NotZero(t, states[batch.Invalid])
 	require.NotZero(t, states[batch.Rejected])
@@ -334,11 +334,11 @@ func cylinderSignature(t *testing.T) string {
 func TestSecretsDoNotShow(t *testing.T) {
 	t.Run("splinter", func(t *testing.T) {
 		t.Parallel()
-		assert.Empty(t, found(newSplinterConfidant(t).run(t), secrets(t, cylinderSignature(t))))
+		assert.Empty(t, findSecrets(newLeakySplinter(t).run(t), secrets(t, cylinderSignature(t))))
 	})
 	t.Run("sawtooth", func(t *testing.T) {
 		t.Parallel()
-		assert.Empty(t, found(newSawtoothConfidant(t).run(t), secrets(t)))
+		assert.Empty(t, findSecrets(newLeakySawtooth(t).run(t), secrets(t)))
 	})
 }
 
@@ -376,15 +376,15 @@ func TestSecretsWouldShow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newSplinterConfidant(t)
-			c.gossip.plans = map[string][]trick{"submit": {rejects}}
-			log := slog.New(slog.NewTextHandler(c.ledger.out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			c := newLeakySplinter(t)
+			c.proxy.plans = map[string][]answerChange{"submit": {answers400}}
+			log := slog.New(slog.NewTextHandler(c.client.out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			var once sync.Once
-			c.ledger.slip = func(a batch.Attempt) (err error) {
+			c.client.leakError = func(a batch.Attempt) (err error) {
 				once.Do(func() { err = leak.slip(t.Context(), log, a.Payload) })
 				return err
 			}
-			where := found(c.run(t), secrets(t, cylinderSignature(t)))
+			where := findSecrets(c.run(t), secrets(t, cylinderSignature(t)))
 			assert.Len(t, where, 1)
 			assert.Contains(t, where, leak.secret)
 		})

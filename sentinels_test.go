@@ -95,16 +95,16 @@ func TestBareErrorsOfALedger(t *testing.T) {
 func deliverWith(t *testing.T, method string, err error) (became []string, kinds []batch.ErrorKind) {
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
-		seen := &events{}
+		seen := &eventRecorder{}
 		ledger := &failingFirst{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), method: method, err: err}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(5), Observer: seen})
 		var all []batch.Batch
 		for i := range 5 {
-			all = append(all, one("s", batch.ID(fmt.Sprint("b", i))))
+			all = append(all, newBatch("s", batch.ID(fmt.Sprint("b", i))))
 		}
 		require.NoError(t, r.Add(t.Context(), all...))
 		keepRunning(t, r)
-		idle(t, r)
+		waitIdle(t, r)
 		for _, b := range all {
 			rec := await(t, r, b)
 			reports, err := r.Attempts(t.Context(), b.Key())
@@ -117,7 +117,7 @@ func deliverWith(t *testing.T, method string, err error) (became []string, kinds
 			became = append(became, line)
 		}
 		for _, k := range []batch.EventKind{batch.EventPaused, batch.EventInDoubt, batch.EventLaneHeld} {
-			became = append(became, fmt.Sprint(k, len(seen.of(k)) > 0))
+			became = append(became, fmt.Sprint(k, len(seen.ofKind(k)) > 0))
 		}
 	})
 	slices.Sort(kinds)

@@ -21,14 +21,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// needsTheDatabase is a ledger whose answers wait until the database has a free connection.
-type needsTheDatabase struct {
+// databaseUsingLedger is a ledger whose answers wait until the database has a free connection.
+type databaseUsingLedger struct {
 	db    *sql.DB
 	calls atomic.Int64
 	fail  context.CancelCauseFunc
 }
 
-func (n *needsTheDatabase) ask(ctx context.Context) {
+func (n *databaseUsingLedger) waitForDatabase(ctx context.Context) {
 	n.calls.Add(1)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
@@ -37,20 +37,20 @@ func (n *needsTheDatabase) ask(ctx context.Context) {
 	}
 }
 
-func (n *needsTheDatabase) hooks() hooked.Hooks {
+func (n *databaseUsingLedger) hooks() hooked.Hooks {
 	return hooked.Hooks{
 		Submit: func(ctx context.Context, a batch.Attempt, next func(context.Context, batch.Attempt) error) error {
-			n.ask(ctx)
+			n.waitForDatabase(ctx)
 			return next(ctx, a)
 		},
 		BatchStatuses: func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt,
 			next func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error),
 		) ([]batch.Status, error) {
-			n.ask(ctx)
+			n.waitForDatabase(ctx)
 			return next(ctx, service, attempts)
 		},
 		Resolve: func(ctx context.Context, d dlt.Doubt, next func(context.Context, dlt.Doubt) (dlt.Evidence, error)) (dlt.Evidence, error) {
-			n.ask(ctx)
+			n.waitForDatabase(ctx)
 			return next(ctx, d)
 		},
 	}
@@ -68,12 +68,12 @@ func TestNoTransactionIsOpenDuringACall(t *testing.T) {
 	require.NoError(t, st.Migrate(t.Context()))
 	ctx, fail := context.WithCancelCause(t.Context())
 	defer fail(nil)
-	ledger := &needsTheDatabase{db: db, fail: fail}
+	ledger := &databaseUsingLedger{db: db, fail: fail}
 	r := newRunner(t, st, hooked.Wrap(ledgermem.New(nil), ledger.hooks()), &dltbatch.Options{RequestTimeout: 30 * time.Second, ClaimTTL: 3 * time.Minute, PollInterval: 50 * time.Millisecond})
 	for i := range 20 {
-		require.NoError(t, r.Add(ctx, one(batch.ServiceID(fmt.Sprint("s", i%4)), batch.ID(fmt.Sprint("b", i)))))
+		require.NoError(t, r.Add(ctx, newBatch(batch.ServiceID(fmt.Sprint("s", i%4)), batch.ID(fmt.Sprint("b", i)))))
 	}
-	stop := running(t, r)
+	stop := startRun(t, r)
 	for i := range 20 {
 		record, err := r.Await(ctx, batch.Key{Service: batch.ServiceID(fmt.Sprint("s", i%4)), ID: batch.ID(fmt.Sprint("b", i))})
 		require.NoError(t, err, "%v", context.Cause(ctx))

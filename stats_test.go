@@ -23,25 +23,25 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// counter is a store that counts which instances count, and fails while err is set.
-type counter struct {
+// countingStore is a store that counts which instances count, and fails while err is set.
+type countingStore struct {
 	store.Store
-	mu   sync.Mutex
-	at   []time.Time
-	kept int
-	err  error
+	mu         sync.Mutex
+	countTimes []time.Time
+	keptCounts int
+	err        error
 }
 
-func (c *counter) fail(err error) {
+func (c *countingStore) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
 }
 
-func (c *counter) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
+func (c *countingStore) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
 	c.mu.Lock()
 	if all[0].Kind == store.TextInstance {
-		c.kept++
+		c.keptCounts++
 	}
 	err := c.err
 	c.mu.Unlock()
@@ -51,14 +51,14 @@ func (c *counter) SwapTexts(ctx context.Context, all ...store.Text) (bool, error
 	return c.Store.SwapTexts(ctx, all...)
 }
 
-func (c *counter) CountOpen(ctx context.Context) (store.Totals, error) {
+func (c *countingStore) CountOpen(ctx context.Context) (store.Totals, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at = append(c.at, time.Now())
+	c.countTimes = append(c.countTimes, time.Now())
 	return c.Store.CountOpen(ctx)
 }
 
-func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
+func statsOf(t *testing.T, r *dltbatch.Runner) store.Stats {
 	t.Helper()
 	s, err := r.Stats(t.Context())
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func stats(t *testing.T, r *dltbatch.Runner) store.Stats {
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		st := &counter{Store: noHints{memory.New()}}
+		st := &countingStore{Store: noHints{memory.New()}}
 		ledger := ledgermem.New(&ledgermem.Options{Fault: func(a batch.Attempt) ledgermem.Fault {
 			if a.Service == "slow" {
 				return ledgermem.Fault{Latency: 10 * time.Second}
@@ -78,7 +78,7 @@ func TestStats(t *testing.T) {
 			return ledgermem.Fault{}
 		}})
 		reader := newRunner(t, st, ledger, nil)
-		none := stats(t, reader)
+		none := statsOf(t, reader)
 		assert.True(t, none.At.IsZero())
 		assert.Empty(t, none.Instances)
 
@@ -87,13 +87,13 @@ func TestStats(t *testing.T) {
 		for _, o := range []*dltbatch.Options{
 			{Instance: "a"}, {Instance: "b", Strategy: queuer.Pipelined(3), ClaimTTL: 2 * time.Minute}, {Instance: "b"},
 		} {
-			stops = append(stops, running(t, newRunner(t, st, ledger, o)))
+			stops = append(stops, startRun(t, newRunner(t, st, ledger, o)))
 		}
 		synctest.Wait()
-		first := stats(t, reader)
+		first := statsOf(t, reader)
 		assert.Equal(t, began.UTC(), first.At, "at the start")
 		time.Sleep(time.Hour)
-		got := stats(t, reader)
+		got := statsOf(t, reader)
 		require.Len(t, got.Instances, 3)
 		for i, want := range []struct {
 			name   string
@@ -116,17 +116,17 @@ func TestStats(t *testing.T) {
 		settings := []string{got.Instances[1].Settings["ClaimTTL"], got.Instances[2].Settings["ClaimTTL"]}
 		assert.ElementsMatch(t, []string{"2m0s", "1m0s"}, settings, "they disagree")
 		assert.Less(t, got.Age, 20*time.Second)
-		for i, at := range st.at[1:] {
-			assert.GreaterOrEqual(t, at.Sub(st.at[i]), 15*time.Second)
-			assert.Less(t, at.Sub(st.at[i]), 20*time.Second)
+		for i, at := range st.countTimes[1:] {
+			assert.GreaterOrEqual(t, at.Sub(st.countTimes[i]), 15*time.Second)
+			assert.Less(t, at.Sub(st.countTimes[i]), 20*time.Second)
 		}
-		assert.LessOrEqual(t, st.kept, 3*241)
+		assert.LessOrEqual(t, st.keptCounts, 3*241)
 
 		for i := range 5 {
-			require.NoError(t, reader.Add(ctx, one("slow", batch.ID(fmt.Sprint(i)))))
+			require.NoError(t, reader.Add(ctx, newBatch("slow", batch.ID(fmt.Sprint(i)))))
 		}
 		time.Sleep(25 * time.Second)
-		got = stats(t, reader)
+		got = statsOf(t, reader)
 		assert.Equal(t, 1, got.Lanes)
 		assert.Equal(t, batch.ServiceID("slow"), got.OldestLanes[0].Service)
 		claims := 0
@@ -137,12 +137,12 @@ func TestStats(t *testing.T) {
 
 		for n, stop := range stops {
 			require.NoError(t, stop())
-			assert.Len(t, stats(t, reader).Instances, 2-n, "a clean stop")
+			assert.Len(t, statsOf(t, reader).Instances, 2-n, "a clean stop")
 		}
-		counted := len(st.at)
+		counted := len(st.countTimes)
 		time.Sleep(time.Hour)
-		assert.Len(t, st.at, counted, "nobody runs")
-		assert.Greater(t, stats(t, reader).Age, time.Hour-time.Minute)
+		assert.Len(t, st.countTimes, counted, "nobody runs")
+		assert.Greater(t, statsOf(t, reader).Age, time.Hour-time.Minute)
 	})
 }
 
@@ -152,7 +152,7 @@ func TestStatsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var told []error
-		st := &counter{Store: memory.New(), err: errDown}
+		st := &countingStore{Store: memory.New(), err: errDown}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "i", Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -160,8 +160,8 @@ func TestStatsFail(t *testing.T) {
 				told = append(told, e.Err)
 			}
 		})})
-		stop := running(t, r)
-		b := one("s", "b")
+		stop := startRun(t, r)
+		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
 		assert.Equal(t, batch.Committed, await(t, r, b).State)
 		time.Sleep(time.Minute)
@@ -172,35 +172,35 @@ func TestStatsFail(t *testing.T) {
 		assert.InDelta(t, 4, len(told), 1)
 		assert.ErrorIs(t, told[0], errDown)
 		mu.Unlock()
-		assert.Empty(t, stats(t, r).Instances)
+		assert.Empty(t, statsOf(t, r).Instances)
 		st.fail(nil)
 		time.Sleep(17 * time.Second)
-		assert.Len(t, stats(t, r).Instances, 1)
-		assert.Less(t, stats(t, r).Age, 17*time.Second)
+		assert.Len(t, statsOf(t, r).Instances, 1)
+		assert.Less(t, statsOf(t, r).Age, 17*time.Second)
 		assert.Equal(t, health.ConditionOK, r.Health().Store.Condition)
 		// The row of an instance that could not remove it at its stop stays, and shows that.
 		st.fail(errDown)
 		require.NoError(t, stop())
 		time.Sleep(time.Hour)
-		left := stats(t, r).Instances
+		left := statsOf(t, r).Instances
 		require.Len(t, left, 1)
 		assert.False(t, left[0].Live)
 		assert.Greater(t, left[0].Unseen, 59*time.Minute)
 		// A later instance removes the row when its time has come.
 		st.fail(nil)
-		stop = running(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "next", Retention: 24 * time.Hour}))
+		stop = startRun(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "next", Retention: 24 * time.Hour}))
 		time.Sleep(20 * time.Hour)
-		assert.Len(t, stats(t, r).Instances, 2)
+		assert.Len(t, statsOf(t, r).Instances, 2)
 		time.Sleep(4 * time.Hour)
-		assert.Len(t, stats(t, r).Instances, 1)
+		assert.Len(t, statsOf(t, r).Instances, 1)
 		require.NoError(t, stop())
 	})
 }
 
-// hanging is a store that does not answer an instance that removes its row.
-type hanging struct{ store.Store }
+// hangingRemovalStore is a store that does not answer an instance that removes its row.
+type hangingRemovalStore struct{ store.Store }
 
-func (h hanging) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+func (h hangingRemovalStore) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	if texts[0].Body == "" {
 		<-ctx.Done()
 		return false, ctx.Err()
@@ -210,13 +210,13 @@ func (h hanging) SwapTexts(ctx context.Context, texts ...store.Text) (bool, erro
 
 func TestStatsDoNotHoldUpTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, hanging{memory.New()}, ledgermem.New(nil), nil)
-		stop := running(t, r)
+		r := newRunner(t, hangingRemovalStore{memory.New()}, ledgermem.New(nil), nil)
+		stop := startRun(t, r)
 		time.Sleep(time.Minute)
 		from := time.Now()
 		require.NoError(t, stop())
 		assert.Less(t, time.Since(from), time.Second)
-		assert.Len(t, stats(t, r).Instances, 1)
+		assert.Len(t, statsOf(t, r).Instances, 1)
 	})
 }
 
@@ -228,10 +228,10 @@ func TestStatsShowThatAnInstanceIsPaused(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Kind: ledgermem.Misconfigured}
 		}})
-		r := started(t, memory.New(), ledger, nil)
-		require.NoError(t, r.Add(t.Context(), one("s", "b")))
+		r := newStartedRunner(t, memory.New(), ledger, nil)
+		require.NoError(t, r.Add(t.Context(), newBatch("s", "b")))
 		time.Sleep(time.Minute)
-		got := stats(t, r)
+		got := statsOf(t, r)
 		require.Len(t, got.Instances, 1)
 		assert.True(t, got.Instances[0].Paused)
 	})
@@ -240,8 +240,8 @@ func TestStatsShowThatAnInstanceIsPaused(t *testing.T) {
 // Nothing is asked of a store without the ability.
 func TestStatsWithoutTheAbility(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, core{Delivery: memory.New()}, ledgermem.New(nil), nil)
-		stop := running(t, r)
+		r := newRunner(t, bareStore{Delivery: memory.New()}, ledgermem.New(nil), nil)
+		stop := startRun(t, r)
 		time.Sleep(time.Minute)
 		require.NoError(t, stop())
 		_, err := r.Stats(t.Context())

@@ -22,32 +22,32 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// listing holds a line for each exported identifier of the public packages, below a line "# " with
+// surfaceFile holds a line for each exported identifier of the public packages, below a line "# " with
 // the reason why it is exported. Names with the same reason are together.
-const listing = "testdata/surface.txt"
+const surfaceFile = "testdata/surface.txt"
 
-var writeSurface = flag.Bool("surface.write", false, "write "+listing+" anew")
+var writeSurface = flag.Bool("surface.write", false, "write "+surfaceFile+" anew")
 
 // The exported surface changes only on purpose: a change needs the same change of the listing.
 func TestSurface(t *testing.T) {
 	tier.Plain(t)
-	have := surface(t)
+	have := exportedIdentifiers(t)
 	require.Greater(t, len(have), 500, "identifiers that were found: is a folder left out?")
-	text, err := os.ReadFile(listing)
+	text, err := os.ReadFile(surfaceFile)
 	require.NoError(t, err)
 	if *writeSurface {
-		text = []byte(format(place(grouped(string(text)), have)))
-		require.NoError(t, os.WriteFile(listing, text, 0o600))
+		text = []byte(formatGroups(placeNames(parseGroups(string(text)), have)))
+		require.NoError(t, os.WriteFile(surfaceFile, text, 0o600))
 	}
-	groups := grouped(string(text))
+	groups := parseGroups(string(text))
 	const anew = "To write it anew: go test . -run TestSurface -surface.write"
-	if all := changes(namesOf(groups), have); len(all) > 0 {
-		t.Errorf("%s does not list what the packages export:\n\n%s\n\nIs each change on purpose, and does a user need it? %s", listing, strings.Join(all, "\n"), anew)
-	} else if format(place(groups, have)) != string(text) {
-		t.Errorf("%s has every line, but not each once and in order. %s", listing, anew)
+	if all := listDifferences(namesOf(groups), have); len(all) > 0 {
+		t.Errorf("%s does not list what the packages export:\n\n%s\n\nIs each change on purpose, and does a user need it? %s", surfaceFile, strings.Join(all, "\n"), anew)
+	} else if formatGroups(placeNames(groups, have)) != string(text) {
+		t.Errorf("%s has every line, but not each once and in order. %s", surfaceFile, anew)
 	}
 	if all := groups[""]; len(all) > 0 {
-		t.Errorf("%s does not say why these are exported. Move each below the reason that it has, or a new one:\n\n%s", listing, strings.Join(all, "\n"))
+		t.Errorf("%s does not say why these are exported. Move each below the reason that it has, or a new one:\n\n%s", surfaceFile, strings.Join(all, "\n"))
 	}
 }
 
@@ -55,20 +55,20 @@ func TestSurface(t *testing.T) {
 // reason.
 func TestSurfaceAsksForReasons(t *testing.T) {
 	const text = "# to store\nstore.New\nstore.T\nstore.T.Do\n\n# to send\ndlt.Gone\ndlt.Send\n"
-	groups := grouped(text)
+	groups := parseGroups(text)
 	require.Equal(t, map[string][]string{"to store": {"store.New", "store.T", "store.T.Do"}, "to send": {"dlt.Gone", "dlt.Send"}}, groups)
-	placed := place(groups, []string{"dlt.Receive", "dlt.Receive.Do", "dlt.Send", "store.New", "store.T", "store.T.Be", "store.T.Do", "store/t.T"})
+	placed := placeNames(groups, []string{"dlt.Receive", "dlt.Receive.Do", "dlt.Send", "store.New", "store.T", "store.T.Be", "store.T.Do", "store/t.T"})
 	assert.Equal(t, map[string][]string{
 		"": {"dlt.Receive", "dlt.Receive.Do", "store/t.T"}, "to send": {"dlt.Send"}, "to store": {"store.New", "store.T", "store.T.Be", "store.T.Do"},
 	}, placed)
-	assert.Equal(t, "# to send\ndlt.Send\n\n# to store\nstore.New\nstore.T\nstore.T.Be\nstore.T.Do\n\n# \ndlt.Receive\ndlt.Receive.Do\nstore/t.T\n", format(placed))
-	assert.Equal(t, placed, grouped(format(placed)))
-	assert.Equal(t, map[string][]string{"": {"a.A", "a.B"}}, grouped("a.B\na.A\n"), "names before the first reason")
-	assert.NotContains(t, place(groups, []string{"dlt.Send"}), "to store", "a reason of no name")
+	assert.Equal(t, "# to send\ndlt.Send\n\n# to store\nstore.New\nstore.T\nstore.T.Be\nstore.T.Do\n\n# \ndlt.Receive\ndlt.Receive.Do\nstore/t.T\n", formatGroups(placed))
+	assert.Equal(t, placed, parseGroups(formatGroups(placed)))
+	assert.Equal(t, map[string][]string{"": {"a.A", "a.B"}}, parseGroups("a.B\na.A\n"), "names before the first reason")
+	assert.NotContains(t, placeNames(groups, []string{"dlt.Send"}), "to store", "a reason of no name")
 }
 
-// grouped parses a listing: names by their reason.
-func grouped(text string) map[string][]string {
+// parseGroups parses a listing: names by their reason.
+func parseGroups(text string) map[string][]string {
 	groups, why := map[string][]string{}, ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -84,9 +84,9 @@ func grouped(text string) map[string][]string {
 	return groups
 }
 
-// format writes a listing: groups in the order of their first names, and last the names without a
+// formatGroups writes a listing: groups in the order of their first names, and last the names without a
 // reason.
-func format(groups map[string][]string) string {
+func formatGroups(groups map[string][]string) string {
 	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
 		if a == "" || b == "" {
 			return strings.Compare(b, a)
@@ -109,8 +109,8 @@ func namesOf(groups map[string][]string) (all []string) {
 	return all
 }
 
-// place puts each name of have into its group in groups, and a new method into its type's group.
-func place(groups map[string][]string, have []string) map[string][]string {
+// placeNames puts each name of have into its group in groups, and a new method into its type's group.
+func placeNames(groups map[string][]string, have []string) map[string][]string {
 	why := map[string]string{}
 	for reason, names := range groups {
 		for _, name := range names {
@@ -144,13 +144,13 @@ func TestSurfaceSeesChanges(t *testing.T) {
 		require.NoError(t, err, code)
 		pkg, err := new(types.Config).Check("p", fset, []*ast.File{file}, nil)
 		require.NoError(t, err, code)
-		assert.Equal(t, want, exported(pkg), code)
+		assert.Equal(t, want, packageIdentifiers(pkg), code)
 	}
-	assert.Equal(t, []string{"gone: a", "new: c"}, changes([]string{"a", "b"}, []string{"b", "c"}))
+	assert.Equal(t, []string{"gone: a", "new: c"}, listDifferences([]string{"a", "b"}, []string{"b", "c"}))
 }
 
-// changes returns the lines that are in only one of the two listings, in order.
-func changes(listed, have []string) (all []string) {
+// listDifferences returns the lines that are in only one of the two listings, in order.
+func listDifferences(listed, have []string) (all []string) {
 	for _, name := range listed {
 		if !slices.Contains(have, name) {
 			all = append(all, "gone: "+name)
@@ -164,9 +164,9 @@ func changes(listed, have []string) (all []string) {
 	return all
 }
 
-// surface lists, in order, the exported identifiers of the public packages of this module, as the
+// exportedIdentifiers lists, in order, the exported identifiers of the public packages of this module, as the
 // compiler has them on this platform.
-func surface(t *testing.T) (all []string) {
+func exportedIdentifiers(t *testing.T) (all []string) {
 	list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export", "-f", "{{.Name}} {{.ImportPath}} {{.Export}}", "./...").Output()
 	require.NoError(t, err)
 	files := map[string]string{}
@@ -177,24 +177,24 @@ func surface(t *testing.T) (all []string) {
 	}
 	from := importer.ForCompiler(token.NewFileSet(), "gc", func(pkg string) (io.ReadCloser, error) { return os.Open(files[pkg]) })
 	for name := range files {
-		if name+"/" != module+"/" && !strings.HasPrefix(name, module+"/") || strings.Contains(name+"/", "/internal/") || strings.HasPrefix(name, module+"/examples") {
+		if name+"/" != modulePath+"/" && !strings.HasPrefix(name, modulePath+"/") || strings.Contains(name+"/", "/internal/") || strings.HasPrefix(name, modulePath+"/examples") {
 			continue
 		}
 		pkg, err := from.Import(name)
 		require.NoError(t, err)
-		all = append(all, exported(pkg)...)
+		all = append(all, packageIdentifiers(pkg)...)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// exported lists, in order, what a package exports: its names, the methods of its types, the
+// packageIdentifiers lists, in order, what a package exports: its names, the methods of its types, the
 // methods from embedded types that are internal or not exported, and the interfaces that an
 // interface embeds. Fields are not listed.
-func exported(pkg *types.Package) (all []string) {
-	base := strings.TrimPrefix(pkg.Path(), module+"/")
-	if pkg.Path() == module {
-		base = path.Base(module)
+func packageIdentifiers(pkg *types.Package) (all []string) {
+	base := strings.TrimPrefix(pkg.Path(), modulePath+"/")
+	if pkg.Path() == modulePath {
+		base = path.Base(modulePath)
 	}
 	for _, name := range pkg.Scope().Names() {
 		of := pkg.Scope().Lookup(name)

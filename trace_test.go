@@ -78,7 +78,7 @@ func TestTraceRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var parents []string
-				ledger := &posting{Ledger: ledgermem.New(nil)}
+				ledger := &contextLedger{Ledger: ledgermem.New(nil)}
 				r, err := New(memory.New(), ledger, &Options{TraceRequest: func(ctx context.Context, all []string) (context.Context, func(error)) {
 					parents = append(parents, all...)
 					return c.hook(ctx)
@@ -94,22 +94,22 @@ func TestTraceRequest(t *testing.T) {
 				require.NoError(t, <-ended)
 				assert.Equal(t, batch.Committed, rec.State)
 				assert.Equal(t, []string{ownTrace}, parents)
-				assert.Equal(t, c.value, ledger.ctx.Value(key{}))
-				_, bounded := ledger.ctx.Deadline()
+				assert.Equal(t, c.value, ledger.lastContext.Value(key{}))
+				_, bounded := ledger.lastContext.Deadline()
 				assert.True(t, bounded)
 			})
 		})
 	}
 }
 
-// posting is a ledger that keeps the context of its last POST.
-type posting struct {
+// contextLedger is a ledger that keeps the context of its last POST.
+type contextLedger struct {
 	*ledgermem.Ledger
-	ctx context.Context // context of the last POST
+	lastContext context.Context // context of the last POST
 }
 
-func (p *posting) Submit(ctx context.Context, a batch.Attempt) error {
-	p.ctx = ctx
+func (p *contextLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	p.lastContext = ctx
 	return p.Ledger.Submit(ctx, a)
 }
 
@@ -119,7 +119,7 @@ func TestTraceRequestWithALaterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := make(chan time.Duration, 1)
 		ledger := ledgermem.New(nil)
-		r, err := New(memory.New(), limits{ledger, left}, &Options{TraceRequest: func(ctx context.Context, _ []string) (context.Context, func(error)) {
+		r, err := New(memory.New(), deadlineLedger{ledger, left}, &Options{TraceRequest: func(ctx context.Context, _ []string) (context.Context, func(error)) {
 			own, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
 			return own, func(error) { cancel() }
 		}})
@@ -134,17 +134,17 @@ func TestTraceRequestWithALaterDeadline(t *testing.T) {
 	})
 }
 
-// limits is a ledger that records how much time a POST has.
-type limits struct {
+// deadlineLedger is a ledger that records how much time a POST has.
+type deadlineLedger struct {
 	*ledgermem.Ledger
-	left chan time.Duration
+	timeLeft chan time.Duration
 }
 
-func (l limits) Submit(ctx context.Context, a batch.Attempt) error {
+func (l deadlineLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	d, ok := ctx.Deadline()
 	if !ok {
 		d = time.Now().Add(24 * time.Hour)
 	}
-	l.left <- time.Until(d)
+	l.timeLeft <- time.Until(d)
 	return l.Ledger.Submit(ctx, a)
 }

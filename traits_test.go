@@ -24,17 +24,17 @@ func TestTraitsAreAskedOnceAService(t *testing.T) {
 	for routed, most := range map[bool]int64{false: services, true: 13 * services * each} {
 		synctest.Test(t, func(t *testing.T) {
 			var asked atomic.Int64
-			ledger := differing(ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), func(_ batch.ServiceID, t *dlt.Traits) {
+			ledger := changeTraits(ledgermem.New(&ledgermem.Options{CommitAfter: time.Second}), func(_ batch.ServiceID, t *dlt.Traits) {
 				asked.Add(1)
 				t.Routed = routed
 			})
-			r := started(t, memory.New(), ledger, nil)
+			r := newStartedRunner(t, memory.New(), ledger, nil)
 			time.Sleep(time.Second)
 			before := asked.Load()
 			for i := range services * each {
-				require.NoError(t, r.Add(t.Context(), one(batch.ServiceID(fmt.Sprint("s", i%services)), batch.ID(fmt.Sprint("b", i)))))
+				require.NoError(t, r.Add(t.Context(), newBatch(batch.ServiceID(fmt.Sprint("s", i%services)), batch.ID(fmt.Sprint("b", i)))))
 			}
-			idle(t, r)
+			waitIdle(t, r)
 			assert.LessOrEqual(t, asked.Load()-before, most, "calls for %d batches of %d services, routed: %t", services*each, services, routed)
 		})
 	}

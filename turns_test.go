@@ -32,9 +32,9 @@ func TestQuestionsTakeTurnsAtOneHand(t *testing.T) {
 		})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{FirstPoll: time.Millisecond, Pool: 1, StatusConnections: 1})
 		for _, s := range []batch.ServiceID{"a", "b", "c", "d"} {
-			require.NoError(t, r.Add(t.Context(), one(s, batch.ID(s))))
+			require.NoError(t, r.Add(t.Context(), newBatch(s, batch.ID(s))))
 		}
-		stop := running(t, r)
+		stop := startRun(t, r)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		require.NoError(t, r.Idle(ctx))

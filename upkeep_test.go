@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// warning is a store whose warnings a test sets.
-type warning struct {
+// warningStore is a store whose warnings a test sets.
+type warningStore struct {
 	store.Store
 	mu       sync.Mutex
 	warnings []store.Warning
@@ -27,13 +27,13 @@ type warning struct {
 	calls    int
 }
 
-func (w *warning) set(err error, warnings ...store.Warning) {
+func (w *warningStore) set(err error, warnings ...store.Warning) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.warnings, w.err = warnings, err
 }
 
-func (w *warning) Upkeep(context.Context) ([]store.Warning, error) {
+func (w *warningStore) Upkeep(context.Context) ([]store.Warning, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
@@ -48,7 +48,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var told []error
-		s := &warning{Store: noHints{memory.New()}} // an idle Runner looks each second
+		s := &warningStore{Store: noHints{memory.New()}} // an idle Runner looks each second
 		r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -101,7 +101,7 @@ func TestWarningsOfTheStore(t *testing.T) {
 		since := r.Health().WarningsSince
 		assert.InDelta(t, 10*time.Second, time.Since(since), float64(2*time.Second))
 		time.Sleep(20 * time.Second) // the row of the instance is written every 15 s
-		row := stats(t, r).Instances[0]
+		row := statsOf(t, r).Instances[0]
 		assert.Equal(t, []string{"large"}, row.Warnings, "for everybody who looks")
 		assert.WithinDuration(t, since, row.Seen.Add(-row.WarnsFor), time.Millisecond, "since when")
 		cancel()
@@ -116,9 +116,9 @@ func TestWarningsOfTheStore(t *testing.T) {
 // A Runner that has nothing to do at its start calls Upkeep before it rests.
 func TestUpkeepBeforeTheFirstRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &warning{Store: memory.New()}
+		s := &warningStore{Store: memory.New()}
 		s.set(nil, store.Warning{Name: "log", Err: errLarge})
-		r := started(t, s, ledgermem.New(nil), nil)
+		r := newStartedRunner(t, s, ledgermem.New(nil), nil)
 		time.Sleep(3 * time.Second)
 		require.Equal(t, []error{errLarge}, r.Health().Warnings)
 	})
