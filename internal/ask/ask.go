@@ -22,7 +22,7 @@ const noHandPause = 100 * time.Millisecond
 // giveToHands gives each request to a free hand, and does not wait for one.
 func (m *Monitor) giveToHands(ctx context.Context, all []inhand.Question) {
 	for _, g := range m.ledger.group(all) {
-		if wait := m.ledger.quietFor(g); wait > 0 {
+		if wait := m.ledger.pauseLeft(g); wait > 0 {
 			m.askLater(g, wait, false)
 			continue
 		}
@@ -67,7 +67,7 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 	rules := m.o.Rules
 	rules.Streamed = m.table.Live(g.key)
 	var found []store.Outcome
-	var unclear func() // looks for evidence on this hand, if no other hand is free
+	var lookForEvidence func() // looks for evidence on this hand, if no other hand is free
 	answers := make([]inhand.Answer, 0, len(g.rows))
 	for i := range g.rows {
 		q := &g.rows[i]
@@ -87,14 +87,14 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 			continue
 		case v.Resolve && leased && m.resolve(ctx, g, q, k, v):
 			continue
-		case v.Resolve && leased && unclear == nil:
-			unclear = func() { m.askForEvidence(ctx, g, q, k, v) }
+		case v.Resolve && leased && lookForEvidence == nil:
+			lookForEvidence = func() { m.askForEvidence(ctx, g, q, k, v) }
 			continue
 		case v.Resolve: // there was no time left in the lease, or no hand
 			a.Kind, a.NextIn = inhand.LeftToScan, noHandPause
 		default:
 			a.NextIn, a.StateSaid = v.Next, saysState(st, f.State)
-			a.Follow = rules.Streamed && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.follows(g.key, f.Key.Service)
+			a.Follow = rules.Streamed && (f.State == batch.Pending || f.State == batch.Valid) && m.streams.isFollowed(g.key, f.Key.Service)
 		}
 		answers = append(answers, a)
 	}
@@ -102,8 +102,8 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 	due, in := m.table.Asked(answers)
 	m.DueIn(in)
 	m.setChecks(ctx, due)
-	if unclear != nil {
-		unclear()
+	if lookForEvidence != nil {
+		lookForEvidence()
 	}
 	return timedOut(said.err)
 }

@@ -19,25 +19,25 @@ import (
 func TestAsksWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.answer = saying(batch.ReportedPending)
+		w.answer = alwaysReported(batch.ReportedPending)
 		_, stop := w.start(t, nil)
-		settle(poll / 2)
-		begin, selects := w.now(), len(w.selected())
-		assert.Equal(t, poll, w.answered("s", "a", 0))
-		w.add("s", "a", poll)
-		w.stored("s", "a")
-		settle(poll - time.Millisecond)
-		assert.LessOrEqual(t, len(w.selected())-selects, 1, "but for the poll")
-		asked := w.asked("a")
+		sleepAndWait(pollInterval / 2)
+		begin, selects := w.now(), len(w.selectTimes())
+		assert.Equal(t, pollInterval, w.addAnswered("s", "a", 0))
+		w.add("s", "a", pollInterval)
+		w.addStored("s", "a")
+		sleepAndWait(pollInterval - time.Millisecond)
+		assert.LessOrEqual(t, len(w.selectTimes())-selects, 1, "but for the poll")
+		asked := w.askTimes("a")
 		for i := range asked {
 			asked[i] -= begin
 		}
-		assert.Equal(t, []time.Duration{first, 2 * first, 4 * first}, asked[:3])
-		assert.Less(t, asked[len(asked)-1], poll)
+		assert.Equal(t, []time.Duration{firstPoll, 2 * firstPoll, 4 * firstPoll}, asked[:3])
+		assert.Less(t, asked[len(asked)-1], pollInterval)
 		assert.Less(t, len(asked), 10, "less and less often")
 		n := len(asked)
-		settle(poll)
-		assert.Greater(t, len(w.asked("a")), n, "after that it is the store's")
+		sleepAndWait(pollInterval)
+		assert.Greater(t, len(w.askTimes("a")), n, "after that it is the store's")
 		stop()
 	})
 }
@@ -49,15 +49,15 @@ func TestAsksTogether(t *testing.T) {
 		w := newWorld()
 		w.traits.MaxIDsPerQuery = 3
 		_, stop := w.start(t, nil)
-		settle(poll / 2)
+		sleepAndWait(pollInterval / 2)
 		for _, id := range []batch.ID{"a", "b", "c", "d"} {
-			w.answered("s", id, 0)
-			w.stored("s", id)
+			w.addAnswered("s", id, 0)
+			w.addStored("s", id)
 			time.Sleep(100 * time.Microsecond)
 		}
-		settle(2 * first)
+		sleepAndWait(2 * firstPoll)
 		assert.Len(t, w.queries, 2)
-		assert.ElementsMatch(t, []string{"a is committed", "b is committed", "c is committed", "d is committed"}, w.found())
+		assert.ElementsMatch(t, []string{"a is committed", "b is committed", "c is committed", "d is committed"}, w.findings())
 		for _, o := range w.outcomes {
 			assert.Equal(t, int64(3), o.Version)
 		}
@@ -76,16 +76,16 @@ func TestAsksThroughFailures(t *testing.T) {
 			if fail.Load() {
 				return nil, &dlt.Error{Op: "batch statuses", Kind: dlt.ErrUnavailable}
 			}
-			return committed(as), nil
+			return committedStatuses(as), nil
 		}
 		_, stop := w.start(t, nil)
-		settle(poll / 2)
-		w.accepted("s", "a")
-		settle(2 * first)
-		assert.Len(t, w.asked("a"), 1)
+		sleepAndWait(pollInterval / 2)
+		w.addAcceptance("s", "a")
+		sleepAndWait(2 * firstPoll)
+		assert.Len(t, w.askTimes("a"), 1)
 		fail.Store(false)
-		settle(20 * poll)
-		assert.Equal(t, []string{"a is committed"}, w.found())
+		sleepAndWait(20 * pollInterval)
+		assert.Equal(t, []string{"a is committed"}, w.findings())
 		stop()
 	})
 }
@@ -95,22 +95,22 @@ func TestAsksThroughFailures(t *testing.T) {
 func TestAsksNothingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		_, stop := w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = poll / 2 })
-		assert.Equal(t, poll/2, w.answered("s", "a", 0))
-		w.stored("s", "a")
-		settle(poll / 2)
-		assert.Empty(t, w.asked("a"))
+		_, stop := w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = pollInterval / 2 })
+		assert.Equal(t, pollInterval/2, w.addAnswered("s", "a", 0))
+		w.addStored("s", "a")
+		sleepAndWait(pollInterval / 2)
+		assert.Empty(t, w.askTimes("a"))
 		stop()
 
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(poll / 2)
-		assert.Equal(t, poll, w.answered("s", "a", 0))
-		w.stored("s", "a")
-		settle(4 * first)
-		assert.Empty(t, w.asked("a"))
+		sleepAndWait(pollInterval / 2)
+		assert.Equal(t, pollInterval, w.addAnswered("s", "a", 0))
+		w.addStored("s", "a")
+		sleepAndWait(4 * firstPoll)
+		assert.Empty(t, w.askTimes("a"))
 		stop()
 	})
 }
@@ -120,9 +120,9 @@ func TestAsksNothingInVain(t *testing.T) {
 func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.mayWait = true
+		w.acceptancesMayWait = true
 		w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
-			said := committed(as)
+			said := committedStatuses(as)
 			for i := range said {
 				switch said[i].ID {
 				case "pending":
@@ -134,21 +134,21 @@ func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 			return slices.DeleteFunc(said, func(s batch.Status) bool { return s.ID == "none" }), nil
 		}
 		_, stop := w.start(t, nil)
-		settle(poll / 2)
+		sleepAndWait(pollInterval / 2)
 		begin := w.now()
 		for _, id := range []batch.ID{"a", "pending", "invalid"} {
-			w.answered("s", id, 0)
+			w.addAnswered("s", id, 0)
 		}
-		w.mayWait = false
-		w.answered("s", "b", 0)
-		w.stored("s", "b")
-		w.mayWait = true
-		w.answered("s", "none", 0)
+		w.acceptancesMayWait = false
+		w.addAnswered("s", "b", 0)
+		w.addStored("s", "b")
+		w.acceptancesMayWait = true
+		w.addAnswered("s", "none", 0)
 		assert.Len(t, w.acceptances(), 1, "the others wait")
-		settle(first)
+		sleepAndWait(firstPoll)
 		assert.Len(t, w.queries, 1)
-		assert.Equal(t, first, w.asked("a")[0]-begin)
-		assert.ElementsMatch(t, []string{"a is committed", "b is committed"}, w.found())
+		assert.Equal(t, firstPoll, w.askTimes("a")[0]-begin)
+		assert.ElementsMatch(t, []string{"a is committed", "b is committed"}, w.findings())
 		for _, o := range w.outcomes {
 			if o.Key.ID == "a" {
 				assert.Equal(t, batch.BySubmitter, o.By, "it is the submitter's outcome")
@@ -159,8 +159,8 @@ func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 		for _, id := range []batch.ID{"pending", "invalid", "none"} {
 			assert.Contains(t, w.acceptances(), id, "it is written")
 		}
-		settle(20 * first)
-		assert.Len(t, w.asked("pending"), 1, "the rest is for who reads the row")
+		sleepAndWait(20 * firstPoll)
+		assert.Len(t, w.askTimes("pending"), 1, "the rest is for who reads the row")
 		stop()
 	})
 }
@@ -169,26 +169,26 @@ func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 func TestAnAcceptanceDoesNotWaitInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.mayWait = true
+		w.acceptancesMayWait = true
 		w.answer = func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
 			return nil, &dlt.Error{Op: "batch statuses", Kind: dlt.ErrUnavailable}
 		}
 		_, stop := w.start(t, nil)
-		settle(poll / 2)
-		w.answered("s", "a", 0)
+		sleepAndWait(pollInterval / 2)
+		w.addAnswered("s", "a", 0)
 		assert.Empty(t, w.acceptances())
-		settle(first)
+		sleepAndWait(firstPoll)
 		assert.Contains(t, w.acceptances(), batch.ID("a"), "the request failed")
-		w.answered("s", "b", 0)
-		settle(first)
+		w.addAnswered("s", "b", 0)
+		sleepAndWait(firstPoll)
 		assert.Len(t, w.queries, 1)
 		assert.Contains(t, w.acceptances(), batch.ID("b"), "the ledger is left alone for now")
 		stop()
 
 		w = newWorld()
-		w.mayWait = true
-		_, stop = w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = poll / 2 })
-		w.answered("s", "a", 0)
+		w.acceptancesMayWait = true
+		_, stop = w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = pollInterval / 2 })
+		w.addAnswered("s", "a", 0)
 		assert.Contains(t, w.acceptances(), batch.ID("a"), "the first question is hardly sooner than the others")
 		stop()
 	})

@@ -18,23 +18,23 @@ import (
 // the monitor reads the store at once.
 func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, func(o *ask.Options) {
 			w.withEvents(events)(o)
 			o.Rules.PollInterval = time.Minute
 		})
 		m.Follow("s")
-		settle(90 * time.Second) // half of the time to the next read
+		sleepAndWait(90 * time.Second) // half of the time to the next read
 		w.add("s", "a", 0)
-		settle(0)
-		require.Empty(t, w.asked("a"), "nobody said that something is due")
+		sleepAndWait(0)
+		require.Empty(t, w.askTimes("a"), "nobody said that something is due")
 		at := w.now()
-		events.cut("s")
-		settle(10 * time.Millisecond)
+		events.breakStream("s")
+		sleepAndWait(10 * time.Millisecond)
 		stop()
-		require.Len(t, w.asked("a"), 1)
-		assert.LessOrEqual(t, w.asked("a")[0]-at, 5*time.Millisecond)
+		require.Len(t, w.askTimes("a"), 1)
+		assert.LessOrEqual(t, w.askTimes("a")[0]-at, 5*time.Millisecond)
 	})
 }
 
@@ -45,17 +45,17 @@ func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits
 		w.traits.LateArrival = 25 * time.Minute // longer than a sight is remembered without a question
-		w.answer = saying(batch.ReportedUnknown)
+		w.answer = alwaysReported(batch.ReportedUnknown)
 		w.add("s", "a", 0, func(r *row) {
 			r.State = batch.Submitting
 			r.posted = time.Now().Add(-10 * time.Hour)
 		})
 		_, stop := w.start(t, nil)
-		settle(w.traits.LateArrival - time.Second)
-		require.Empty(t, w.found())
-		settle(time.Second + 2*poll)
+		sleepAndWait(w.traits.LateArrival - time.Second)
+		require.Empty(t, w.findings())
+		sleepAndWait(time.Second + 2*pollInterval)
 		stop()
-		assert.Equal(t, []string{"a undecidable"}, w.found())
+		assert.Equal(t, []string{"a undecidable"}, w.findings())
 	})
 }
 
@@ -88,7 +88,7 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 			w := newWorld()
 			w.traits = ledgerTraits
 			w.traits.Resolves = true
-			w.answer = saying(batch.ReportedUnknown)
+			w.answer = alwaysReported(batch.ReportedUnknown)
 			busy, most := 0, 0
 			w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) {
 				w.mu.Lock()
@@ -105,9 +105,9 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 				w.add("s", id, 0, func(r *row) { r.State = batch.Submitting })
 			}
 			_, stop := w.start(t, func(o *ask.Options) { o.Connections = connections })
-			settle(max(grace, late) + 3*time.Second)
+			sleepAndWait(max(grace, lateArrival) + 3*time.Second)
 			stop()
-			assert.Len(t, w.found(), 4, "%d connections", connections)
+			assert.Len(t, w.findings(), 4, "%d connections", connections)
 			assert.LessOrEqual(t, most, connections)
 		})
 	}
@@ -120,7 +120,7 @@ func TestEvidenceIsLookedForAgain(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits
 		w.traits.Resolves = true
-		w.answer = saying(batch.ReportedUnknown)
+		w.answer = alwaysReported(batch.ReportedUnknown)
 		asked := 0
 		w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) {
 			if asked++; asked < 5 {
@@ -131,11 +131,11 @@ func TestEvidenceIsLookedForAgain(t *testing.T) {
 		doubtful := func(r *row) { r.State = batch.Submitting }
 		w.add("s", "a", 0, doubtful)
 		_, stop := w.start(t, nil)
-		settle(max(grace, late) + 3*time.Second)
-		require.Equal(t, []string{"a undecidable"}, w.found())
+		sleepAndWait(max(grace, lateArrival) + 3*time.Second)
+		require.Equal(t, []string{"a undecidable"}, w.findings())
 		w.add("s", "a", 0, doubtful, func(r *row) { r.Undecided, r.posted = true, time.Now().Add(-time.Hour) })
-		settle(late + ttl + 10*time.Second)
+		sleepAndWait(lateArrival + claimTTL + 10*time.Second)
 		stop()
-		assert.Equal(t, []string{"a undecidable", "a not committed"}, w.found())
+		assert.Equal(t, []string{"a undecidable", "a not committed"}, w.findings())
 	})
 }

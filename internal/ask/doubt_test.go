@@ -22,7 +22,7 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits
-		w.answer = saying(batch.ReportedUnknown)
+		w.answer = alwaysReported(batch.ReportedUnknown)
 		inDoubt := func(r *row) {
 			r.State = batch.Submitting
 			r.posted = time.Now().Add(-10 * time.Hour) // the database's clock jumped
@@ -31,13 +31,13 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 		_, stop := w.start(t, nil)
 		time.Sleep(3 * time.Second)
 		w.add("s", "b", 0, inDoubt)
-		settle(grace - 3*time.Second - 2*time.Millisecond)
-		require.Empty(t, w.found())
-		settle(poll + 2*time.Millisecond)
-		require.Equal(t, []string{"a undecidable"}, w.found())
-		settle(3*time.Second + poll)
+		sleepAndWait(grace - 3*time.Second - 2*time.Millisecond)
+		require.Empty(t, w.findings())
+		sleepAndWait(pollInterval + 2*time.Millisecond)
+		require.Equal(t, []string{"a undecidable"}, w.findings())
+		sleepAndWait(3*time.Second + pollInterval)
 		stop()
-		assert.Equal(t, []string{"a undecidable", "b undecidable"}, w.found())
+		assert.Equal(t, []string{"a undecidable", "b undecidable"}, w.findings())
 		assert.GreaterOrEqual(t, w.putAt["a"], grace)
 		assert.GreaterOrEqual(t, w.putAt["b"], grace+3*time.Second)
 	})
@@ -50,7 +50,7 @@ func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			w.traits = ledgerTraits
-			w.answer = saying(batch.ReportedUnknown)
+			w.answer = alwaysReported(batch.ReportedUnknown)
 			w.add("s", "a", 0, func(r *row) {
 				r.State = state
 				r.posted, r.SettleLeft = time.Now().Add(-10*time.Hour), -time.Hour
@@ -60,11 +60,11 @@ func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 			if state == batch.Invalid {
 				own, want = ledgerTraits.Settle, "a settled"
 			}
-			settle(own - time.Second)
-			require.Empty(t, w.found(), "%s", state)
-			settle(time.Second + 2*poll)
+			sleepAndWait(own - time.Second)
+			require.Empty(t, w.findings(), "%s", state)
+			sleepAndWait(time.Second + 2*pollInterval)
 			stop()
-			assert.Equal(t, []string{want}, w.found(), "%s", state)
+			assert.Equal(t, []string{want}, w.findings(), "%s", state)
 		})
 	}
 }
@@ -74,7 +74,7 @@ func TestTheFirstSightIsOfAVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits
-		w.answer = saying(batch.ReportedUnknown)
+		w.answer = alwaysReported(batch.ReportedUnknown)
 		old := func(version int64) func(r *row) {
 			return func(r *row) {
 				r.State, r.Version = batch.Submitting, version
@@ -83,17 +83,17 @@ func TestTheFirstSightIsOfAVersion(t *testing.T) {
 		}
 		w.add("s", "a", 0, old(3))
 		_, stop := w.start(t, nil)
-		settle(grace + poll)
-		require.Len(t, w.found(), 1)
+		sleepAndWait(grace + pollInterval)
+		require.Len(t, w.findings(), 1)
 		w.add("s", "a", 0, old(5))
-		settle(grace - time.Second)
-		require.Len(t, w.found(), 1)
-		settle(2 * poll)
-		require.Len(t, w.found(), 2)
-		w.wrote(store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 5, By: batch.ByMonitor}, store.Row{State: batch.Unknown, Version: 6})
+		sleepAndWait(grace - time.Second)
+		require.Len(t, w.findings(), 1)
+		sleepAndWait(2 * pollInterval)
+		require.Len(t, w.findings(), 2)
+		w.writeOutcome(store.Outcome{Ref: store.Ref{Key: key("s", "a")}, Version: 5, By: batch.ByMonitor}, store.Row{State: batch.Unknown, Version: 6})
 		w.add("s", "a", 0, old(5))
-		settle(grace - time.Second)
-		require.Len(t, w.found(), 2, "forgotten")
+		sleepAndWait(grace - time.Second)
+		require.Len(t, w.findings(), 2, "forgotten")
 		stop()
 	})
 }
@@ -109,7 +109,7 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 				w := newWorld()
 				w.traits = ledgerTraits
 				w.traits.Resolves = true
-				w.answer = saying(batch.ReportedUnknown)
+				w.answer = alwaysReported(batch.ReportedUnknown)
 				asked := make(chan batch.Attempt, 1000)
 				var cured atomic.Bool
 				w.resolve = func(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
@@ -121,16 +121,16 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 				}
 				w.add("s", "a", 0, func(r *row) { r.State, r.Prepared = batch.Submitting, []byte("kept") })
 				_, stop := w.start(t, nil)
-				settle(grace + 10*time.Second)
-				require.Empty(t, w.found())
+				sleepAndWait(grace + 10*time.Second)
+				require.Empty(t, w.findings())
 				require.NotEmpty(t, asked)
 				require.NotEmpty(t, w.troubles)
 				assert.LessOrEqual(t, len(asked), 12, "once a poll interval, after the grace")
 				assert.Equal(t, batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}, Number: 1, Prepared: []byte("kept")}, <-asked)
 				cured.Store(true)
-				settle(2 * poll)
+				sleepAndWait(2 * pollInterval)
 				stop()
-				assert.Equal(t, []string{"a not committed"}, w.found())
+				assert.Equal(t, []string{"a not committed"}, w.findings())
 			})
 		})
 	}
@@ -144,17 +144,17 @@ func TestAnExpiredClaimIsNotBelievedAtOnce(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits
 		w.traits.Resolves = true
-		w.answer = saying(batch.ReportedUnknown)
+		w.answer = alwaysReported(batch.ReportedUnknown)
 		w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
 		w.add("s", "a", 0, func(r *row) {
 			r.State, r.Ended, r.posted = batch.Submitting, false, time.Now().Add(-10*time.Hour)
 		})
 		_, stop := w.start(t, nil)
-		settle(ttl + late - time.Second)
-		require.Empty(t, w.found())
-		settle(3 * time.Second)
+		sleepAndWait(claimTTL + lateArrival - time.Second)
+		require.Empty(t, w.findings())
+		sleepAndWait(3 * time.Second)
 		stop()
-		assert.Equal(t, []string{"a not committed"}, w.found())
+		assert.Equal(t, []string{"a not committed"}, w.findings())
 	})
 }
 
@@ -163,7 +163,7 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 		w := newWorld()
 		w.traits = ledgerTraits
 		w.traits.Resolves, w.traits.GroupsByService = true, true
-		w.answer = saying(batch.ReportedUnknown)
+		w.answer = alwaysReported(batch.ReportedUnknown)
 		w.resolve = func(ctx context.Context, _ dlt.Doubt) (dlt.Evidence, error) {
 			deadline, ok := ctx.Deadline()
 			assert.True(t, ok)
@@ -173,8 +173,8 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 		}
 		w.add("s", "a", 0, func(r *row) { r.State, r.posted = batch.Submitting, time.Now().Add(-time.Minute) })
 		_, stop := w.start(t, nil)
-		settle(grace + 2*timeout + poll)
-		assert.Empty(t, w.found())
+		sleepAndWait(grace + 2*timeout + pollInterval)
+		assert.Empty(t, w.findings())
 		assert.NotEmpty(t, w.troubles)
 		stop()
 	})
@@ -189,7 +189,7 @@ func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 		w.traits.Resolves = true
 		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 			time.Sleep(timeout - time.Second)
-			return saying(batch.ReportedUnknown)(ctx, s, as)
+			return alwaysReported(batch.ReportedUnknown)(ctx, s, as)
 		}
 		var told dlt.Doubt
 		posted := time.Now().Add(-time.Hour)
@@ -202,9 +202,9 @@ func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 			return dlt.NotCommitted, nil
 		}
 		_, stop := w.start(t, nil)
-		settle(late + 3*timeout)
+		sleepAndWait(lateArrival + 3*timeout)
 		stop()
-		require.Equal(t, []string{"a not committed"}, w.found())
+		require.Equal(t, []string{"a not committed"}, w.findings())
 		assert.GreaterOrEqual(t, told.Since, 2*time.Hour+timeout-time.Second)
 		assert.LessOrEqual(t, told.Ended, ago, "and never ended longer ago than it did")
 	})

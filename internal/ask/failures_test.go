@@ -16,7 +16,7 @@ func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		first := true
-		w.lose = func() error {
+		w.lostPendingError = func() error {
 			if !first {
 				return nil
 			}
@@ -25,9 +25,9 @@ func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 		}
 		w.add("s", "a", 0)
 		_, stop := w.start(t, nil)
-		settle(100 * time.Millisecond)
+		sleepAndWait(100 * time.Millisecond)
 		stop()
-		assert.Equal(t, []string{"a is committed"}, w.found())
+		assert.Equal(t, []string{"a is committed"}, w.findings())
 		assert.Len(t, w.troubles, 1, "and it is told")
 	})
 }
@@ -37,9 +37,9 @@ func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 func TestNextChecksAreSetAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.answer = saying(batch.ReportedPending)
+		w.answer = alwaysReported(batch.ReportedPending)
 		n := 0
-		w.refuse = func() error {
+		w.checkedError = func() error {
 			if n++; n%4 != 0 { // three failures in a row
 				return errStore
 			}
@@ -47,8 +47,8 @@ func TestNextChecksAreSetAllTheSame(t *testing.T) {
 		}
 		w.add("s", "a", 0)
 		_, stop := w.start(t, nil)
-		settle(10 * poll)
+		sleepAndWait(10 * pollInterval)
 		stop()
-		assert.GreaterOrEqual(t, len(w.asked("a")), 8)
+		assert.GreaterOrEqual(t, len(w.askTimes("a")), 8)
 	})
 }

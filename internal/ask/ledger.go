@@ -86,11 +86,11 @@ func (l *ledger) ask(ctx context.Context, g *group) answers {
 	if ctx.Err() == nil && (missing || l.noteResult(g, err)) {
 		l.o.Trouble(fmt.Errorf("batch statuses: %w", err))
 	}
-	return answers{byID, l.restarts.learn(g, byID, start, end), store.Query{Took: end.Sub(start), Answered: end}, err}
+	return answers{byID, l.restarts.noteAnswers(g, byID, start, end), store.Query{Took: end.Sub(start), Answered: end}, err}
 }
 
-// quietFor returns for how long the monitor asks nothing about a group.
-func (l *ledger) quietFor(g *group) time.Duration {
+// pauseLeft returns for how long the monitor asks nothing about a group.
+func (l *ledger) pauseLeft(g *group) time.Duration {
 	return max(l.pauses.remaining(g.key), l.pauses.remaining(g.onlyRow()))
 }
 

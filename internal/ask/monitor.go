@@ -63,7 +63,7 @@ func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) 
 		incompleteCommits: make(chan *incompleteCommit, maxIncomplete),
 		ledger:            &ledger{Ledger: l, o: &o, pauses: askPauses{firstPause: o.Rules.PollInterval, byKey: map[string]*askPause{}}},
 	}
-	m.streams = &streams{o: &o, ledger: l, table: t, underWay: &m.underWay, sayDue: m.DueIn, readMayBeDue: make(chan struct{}, 1), byGroup: map[string]*stream{}}
+	m.streams = &streams{o: &o, ledger: l, table: t, underWay: &m.underWay, dueIn: m.DueIn, readMayBeDue: make(chan struct{}, 1), byGroup: map[string]*stream{}}
 	m.hands = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.handFreed) })
 	return m
 }
@@ -128,11 +128,11 @@ func (m *Monitor) Run(ctx context.Context) {
 			continue
 		}
 		last = time.Now()
-		if m.rests(last, asked) {
+		if m.isResting(last, asked) {
 			continue
 		}
 		asked = last
-		m.round(ctx)
+		m.runRound(ctx)
 	}
 }
 
@@ -141,9 +141,9 @@ func (m *Monitor) Run(ctx context.Context) {
 // health needs a call now and then.
 const restingAskInterval = 5 * time.Second
 
-// rests reports whether there is nothing to ask about: no row is noted as due, and nothing is
+// isResting reports whether there is nothing to ask about: no row is noted as due, and nothing is
 // open. So an idle process sends one statement for the queuer and the monitor together.
-func (m *Monitor) rests(now, asked time.Time) bool {
+func (m *Monitor) isResting(now, asked time.Time) bool {
 	next, rest := m.dueTimes.next(), restingAskInterval
 	if m.o.Rest != nil {
 		rest = max(rest, m.o.Rest())
@@ -151,8 +151,8 @@ func (m *Monitor) rests(now, asked time.Time) bool {
 	return (next.IsZero() || next.After(now)) && now.Sub(asked) < rest && m.o.Empty != nil && m.o.Empty(2*m.o.Rules.PollInterval)
 }
 
-// round gives the table all rows that are due, and asks about them.
-func (m *Monitor) round(ctx context.Context) {
+// runRound gives the table all rows that are due, and asks about them.
+func (m *Monitor) runRound(ctx context.Context) {
 	m.dueTimes.dropUntil(time.Now())
 	for ctx.Err() == nil {
 		asked := time.Now()

@@ -36,10 +36,10 @@ func TestQueriesAreGroupedAsTheLedgerWants(t *testing.T) {
 					w.add(s, batch.ID('a'+rune(i)), 0)
 				}
 				_, stop := w.start(t, nil)
-				settle(100 * time.Millisecond)
+				sleepAndWait(100 * time.Millisecond)
 				stop()
 				assert.ElementsMatch(t, want, w.queries, "at most MaxIDsPerQuery, in their order")
-				assert.Len(t, w.found(), 6)
+				assert.Len(t, w.findings(), 6)
 			})
 		})
 	}
@@ -53,7 +53,7 @@ func TestSeveralLedgersAreAskedApart(t *testing.T) {
 		}
 		w.traitsOf = func(s batch.ServiceID) dlt.Traits { return dlt.Traits{Name: string(s[0])} }
 		_, stop := w.start(t, nil)
-		settle(100 * time.Millisecond)
+		sleepAndWait(100 * time.Millisecond)
 		stop()
 		assert.ElementsMatch(t, []query{
 			{0, "x1", []batch.ID{"a", "c"}, []int{1, 1}}, {0, "y1", []batch.ID{"b", "d"}, []int{1, 1}},
@@ -68,9 +68,9 @@ func TestAQueryHoldsAtMost50IDsByDefault(t *testing.T) {
 			w.add("s", batch.ID(fmt.Sprint(i)), 0)
 		}
 		_, stop := w.start(t, func(o *ask.Options) { o.RowsPerRead = 70 })
-		settle(100 * time.Millisecond)
+		sleepAndWait(100 * time.Millisecond)
 		stop()
-		assert.Len(t, w.found(), 120, "more than one select's worth, at once")
+		assert.Len(t, w.findings(), 120, "more than one select's worth, at once")
 		for _, q := range w.queries {
 			assert.LessOrEqual(t, len(q.ids), 50)
 		}
@@ -84,7 +84,7 @@ func TestAnswersAreMatchedByID(t *testing.T) {
 		w := newWorld()
 		w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 			if len(attempts) < 4 {
-				return committed(attempts), nil
+				return committedStatuses(attempts), nil
 			}
 			return []batch.Status{
 				{ID: "d", Reported: batch.ReportedCommitted},
@@ -96,9 +96,9 @@ func TestAnswersAreMatchedByID(t *testing.T) {
 			w.add("s", id, 0)
 		}
 		_, stop := w.start(t, nil)
-		settle(2 * poll)
+		sleepAndWait(2 * pollInterval)
 		stop()
-		assert.ElementsMatch(t, []string{"a is invalid", "d is committed", "b is committed", "c is committed"}, w.found())
+		assert.ElementsMatch(t, []string{"a is invalid", "d is committed", "b is committed", "c is committed"}, w.findings())
 		require.GreaterOrEqual(t, len(w.queries), 2)
 		assert.Equal(t, []batch.ID{"b", "c"}, w.queries[1].ids)
 		require.Len(t, w.troubles, 1)
@@ -110,15 +110,15 @@ func TestAMissingAnswerIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-			return committed(attempts[:1]), nil
+			return committedStatuses(attempts[:1]), nil
 		}
 		for _, id := range []batch.ID{"a", "b", "c"} {
 			w.add("s", id, 0)
 		}
 		_, stop := w.start(t, nil)
-		settle(100 * time.Millisecond)
+		sleepAndWait(100 * time.Millisecond)
 		stop()
-		assert.Equal(t, []string{"a is committed", "b is committed", "c is committed"}, w.found())
+		assert.Equal(t, []string{"a is committed", "b is committed", "c is committed"}, w.findings())
 	})
 }
 
@@ -140,12 +140,12 @@ func TestAStatusRequestThatFailsIsRepeatedWithPauses(t *testing.T) {
 					w.add("s", batch.ID(fmt.Sprint(i)), 0)
 				}
 				_, stop := w.start(t, nil)
-				settle(2 * time.Minute)
+				sleepAndWait(2 * time.Minute)
 				stop()
 				assert.GreaterOrEqual(t, len(w.queries), c.least)
 				assert.LessOrEqual(t, len(w.queries), c.most)
 				assert.Len(t, w.troubles, 1, "told once")
-				assert.Empty(t, w.found())
+				assert.Empty(t, w.findings())
 			})
 		})
 	}
@@ -173,21 +173,21 @@ func TestATroubleOfOneGroupTouchesNoOther(t *testing.T) {
 					if s == "bad" && w.now() < 30*time.Second {
 						return bad(ctx)
 					}
-					return committed(attempts), nil
+					return committedStatuses(attempts), nil
 				}
 				for _, s := range []batch.ServiceID{"bad", "good", "better"} {
 					w.add(s, batch.ID("of "+s), 0)
 				}
 				_, stop := w.start(t, nil)
-				settle(100 * time.Millisecond)
-				assert.ElementsMatch(t, []string{"of good is committed", "of better is committed"}, w.found())
+				sleepAndWait(100 * time.Millisecond)
+				assert.ElementsMatch(t, []string{"of good is committed", "of better is committed"}, w.findings())
 				w.add("late", "of late", 0)
-				settle(2 * time.Second)
-				assert.Contains(t, w.found(), "of late is committed")
-				settle(60 * time.Second)
+				sleepAndWait(2 * time.Second)
+				assert.Contains(t, w.findings(), "of late is committed")
+				sleepAndWait(60 * time.Second)
 				stop()
-				assert.Contains(t, w.found(), "of bad is committed", "once the trouble is over")
-				assert.Len(t, w.found(), 4)
+				assert.Contains(t, w.findings(), "of bad is committed", "once the trouble is over")
+				assert.Len(t, w.findings(), 4)
 			})
 		})
 	}
@@ -204,19 +204,19 @@ func TestHangingGroupsDelayNoOther(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			return committed(attempts), nil
+			return committedStatuses(attempts), nil
 		}
 		for i := range 6 { // six of them hang, and there are four connections
 			w.add(batch.ServiceID(fmt.Sprint("h", i)), batch.ID(fmt.Sprint("x", i)), 0)
 		}
 		_, stop := w.start(t, nil)
-		settle(2 * time.Minute) // the hanging groups are known by now
+		sleepAndWait(2 * time.Minute) // the hanging groups are known by now
 		for i := range 20 {
 			id := batch.ID(fmt.Sprint("g", i))
 			at := w.now()
 			w.add(batch.ServiceID(fmt.Sprint("good", i)), id, 0)
-			settle(3 * time.Second)
-			require.Contains(t, w.found(), fmt.Sprint(id, " is committed"))
+			sleepAndWait(3 * time.Second)
+			require.Contains(t, w.findings(), fmt.Sprint(id, " is committed"))
 			require.Less(t, w.putAt[id]-at, 2*time.Second)
 		}
 		stop()
@@ -229,9 +229,9 @@ func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 		w := newWorld()
 		w.add("s", "done", 0)
 		_, stop := w.start(t, nil)
-		settle(100 * time.Second)
+		sleepAndWait(100 * time.Second)
 		stop()
-		n := len(w.selected())
+		n := len(w.selectTimes())
 		assert.GreaterOrEqual(t, n, 99)
 		assert.LessOrEqual(t, n, 104)
 	})
@@ -244,19 +244,19 @@ func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 		w := newWorld()
 		var busy atomic.Bool
 		m, stop := w.start(t, func(o *ask.Options) { o.Empty = func(time.Duration) bool { return !busy.Load() } })
-		settle(time.Minute)
-		assert.InDelta(t, 13, len(w.selected()), 1)
+		sleepAndWait(time.Minute)
+		assert.InDelta(t, 13, len(w.selectTimes()), 1)
 		for range 3 {
-			before := len(w.selected())
+			before := len(w.selectTimes())
 			m.DueIn(rules.PollInterval / 2)
-			settle(rules.PollInterval/2 + 50*time.Millisecond)
-			assert.Len(t, w.selected(), before+1, "it was noted")
-			settle(rules.PollInterval / 3)
+			sleepAndWait(rules.PollInterval/2 + 50*time.Millisecond)
+			assert.Len(t, w.selectTimes(), before+1, "it was noted")
+			sleepAndWait(rules.PollInterval / 3)
 		}
-		before := len(w.selected())
+		before := len(w.selectTimes())
 		busy.Store(true)
-		settle(10 * rules.PollInterval)
-		assert.InDelta(t, before+10, len(w.selected()), 1)
+		sleepAndWait(10 * rules.PollInterval)
+		assert.InDelta(t, before+10, len(w.selectTimes()), 1)
 		stop()
 	})
 }
@@ -265,21 +265,21 @@ func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 func TestAPendingBatchIsAskedAboutLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.answer = saying(batch.ReportedPending)
+		w.answer = alwaysReported(batch.ReportedPending)
 		w.add("s", "a", 0)
 		_, stop := w.start(t, nil)
-		settle(10*time.Second - time.Millisecond)
+		sleepAndWait(10*time.Second - time.Millisecond)
 		stop()
-		at := w.asked("a")
+		at := w.askTimes("a")
 		require.Greater(t, len(at), 10)
 		require.Less(t, len(at), 22)
-		assert.LessOrEqual(t, len(w.selected()), len(at)+10, "an answer alone is no reason to look again")
-		assert.LessOrEqual(t, at[1]-at[0], 3*first)
+		assert.LessOrEqual(t, len(w.selectTimes()), len(at)+10, "an answer alone is no reason to look again")
+		assert.LessOrEqual(t, at[1]-at[0], 3*firstPoll)
 		for i := 2; i < len(at); i++ {
-			assert.LessOrEqual(t, at[i]-at[i-1], poll+first)
+			assert.LessOrEqual(t, at[i]-at[i-1], pollInterval+firstPoll)
 		}
 		last := at[len(at)-1] - at[len(at)-2]
-		assert.GreaterOrEqual(t, last, poll-first)
+		assert.GreaterOrEqual(t, last, pollInterval-firstPoll)
 	})
 }
 
@@ -288,17 +288,17 @@ func TestDueInWakesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		m, stop := w.start(t, nil)
-		settle(100 * time.Millisecond)
+		sleepAndWait(100 * time.Millisecond)
 		w.add("s", "second", 60*time.Millisecond)
 		m.DueIn(60 * time.Millisecond)
 		w.add("s", "first", 20*time.Millisecond)
 		m.DueIn(20 * time.Millisecond)
 		w.add("s", "third", 200*time.Millisecond)
 		m.DueIn(200 * time.Millisecond)
-		settle(500 * time.Millisecond)
+		sleepAndWait(500 * time.Millisecond)
 		stop()
 		for id, want := range map[batch.ID]time.Duration{"first": 120 * time.Millisecond, "second": 160 * time.Millisecond, "third": 300 * time.Millisecond} {
-			at := w.asked(id)
+			at := w.askTimes(id)
 			require.Len(t, at, 1, "%s", id)
 			assert.InDelta(t, want, at[0], float64(5*time.Millisecond), "%s", id)
 		}
@@ -309,19 +309,19 @@ func TestDueInZeroMakesItLookNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		m, stop := w.start(t, nil)
-		settle(300 * time.Millisecond)
+		sleepAndWait(300 * time.Millisecond)
 		w.add("s", "a", 0)
 		m.DueIn(0)
-		settle(10 * time.Millisecond)
-		assert.Equal(t, []string{"a is committed"}, w.found())
-		n := len(w.selected())
+		sleepAndWait(10 * time.Millisecond)
+		assert.Equal(t, []string{"a is committed"}, w.findings())
+		n := len(w.selectTimes())
 		for range 1000 {
 			m.DueIn(0)
 			time.Sleep(10 * time.Microsecond)
 		}
-		settle(0)
+		sleepAndWait(0)
 		stop()
-		assert.LessOrEqual(t, len(w.selected())-n, 8, "rate-limited: ten milliseconds of nudges")
+		assert.LessOrEqual(t, len(w.selectTimes())-n, 8, "rate-limited: ten milliseconds of nudges")
 	})
 }
 
@@ -329,7 +329,7 @@ func TestDueInZeroMakesItLookNow(t *testing.T) {
 func TestAnErrorOfTheStoreIsOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.fail = func() error {
+		w.pendingError = func() error {
 			if time.Since(w.begin) < 5*time.Second {
 				return errStore
 			}
@@ -337,10 +337,10 @@ func TestAnErrorOfTheStoreIsOutlived(t *testing.T) {
 		}
 		w.add("s", "a", 0)
 		_, stop := w.start(t, nil)
-		settle(15 * time.Second)
+		sleepAndWait(15 * time.Second)
 		stop()
-		assert.Equal(t, []string{"a is committed"}, w.found())
-		tries := slices.DeleteFunc(w.selected(), func(at time.Duration) bool { return at >= 5*time.Second })
+		assert.Equal(t, []string{"a is committed"}, w.findings())
+		tries := slices.DeleteFunc(w.selectTimes(), func(at time.Duration) bool { return at >= 5*time.Second })
 		assert.Less(t, len(tries), 30, "with pauses, of which each has a random part")
 	})
 }
@@ -355,11 +355,11 @@ func TestAStopCutsRequestsOff(t *testing.T) {
 		}
 		w.add("s", "a", 0)
 		_, stop := w.start(t, nil)
-		settle(time.Second)
+		sleepAndWait(time.Second)
 		begin := w.now()
 		stop()
 		assert.Equal(t, begin, w.now())
-		assert.Empty(t, w.found())
+		assert.Empty(t, w.findings())
 		assert.Empty(t, w.troubles, "a stop is no trouble")
 	})
 }

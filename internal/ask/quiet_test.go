@@ -17,7 +17,7 @@ import (
 
 // An unclear answer about one row pauses the questions about that row, and about nothing else. A
 // ledger that cannot be reached pauses the whole group, however small the request was.
-func TestQuietOfOneRow(t *testing.T) {
+func TestAskPauseOfOneRow(t *testing.T) {
 	of := func(ids ...batch.ID) *group {
 		g := &group{key: "ledger"}
 		for _, id := range ids {
@@ -39,19 +39,19 @@ func TestQuietOfOneRow(t *testing.T) {
 			l := &ledger{pauses: askPauses{firstPause: time.Second, byKey: map[string]*askPause{}}}
 			assert.True(t, l.noteResult(c.asked, c.err), "the first")
 			assert.False(t, l.noteResult(c.asked, c.err))
-			assert.Equal(t, c.same, l.quietFor(of("a")) > 0)
-			assert.Equal(t, c.other, l.quietFor(of("c")) > 0)
-			assert.Equal(t, c.whole, l.quietFor(of("a", "c")) > 0)
+			assert.Equal(t, c.same, l.pauseLeft(of("a")) > 0)
+			assert.Equal(t, c.other, l.pauseLeft(of("c")) > 0)
+			assert.Equal(t, c.whole, l.pauseLeft(of("a", "c")) > 0)
 			l.noteResult(c.asked, nil)
 			for _, g := range []*group{of("a"), of("c"), of("a", "c")} {
-				assert.Zero(t, l.quietFor(g))
+				assert.Zero(t, l.pauseLeft(g))
 			}
 		})
 	}
 }
 
 // A group or row that is no longer asked about is forgotten at last.
-func TestQuietsAreForgotten(t *testing.T) {
+func TestAskPausesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := askPauses{firstPause: time.Millisecond, byKey: map[string]*askPause{}}
 		for i := range 100 * minAskPauses {

@@ -23,8 +23,8 @@ const (
 // asked about once. The list of such commits is in memory and bounded: the record of a batch that
 // is not in the list stays without receipts.
 type incompleteCommit struct {
-	row   store.InFlight
-	askAt time.Time // when to ask
+	row     store.InFlight
+	askTime time.Time // when to ask
 }
 
 // Committed tells the monitor that the commit of a batch was recorded without receipts. prepared
@@ -49,7 +49,7 @@ func (m *Monitor) askForReceipts(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case w := <-m.incompleteCommits:
-			if !loop.Sleep(ctx, time.Until(w.askAt)) {
+			if !loop.Sleep(ctx, time.Until(w.askTime)) {
 				return
 			}
 			g := m.ledger.group([]inhand.Question{{Row: w.row}})[0]

@@ -43,9 +43,9 @@ func TestReceiptsAreAskedForOnce(t *testing.T) {
 				for i := range c.commit {
 					m.Committed(store.Ref{Key: key("s", batch.ID(fmt.Sprintf("b%05d", i))), Row: int64(i + 1)}, 2, []byte("prepared"))
 				}
-				settle(10*time.Second - time.Millisecond)
-				require.Empty(t, w.asked("b00001"))
-				settle(time.Hour)
+				sleepAndWait(10*time.Second - time.Millisecond)
+				require.Empty(t, w.askTimes("b00001"))
+				sleepAndWait(time.Hour)
 				stop()
 				require.GreaterOrEqual(t, len(w.queries), c.least)
 				require.LessOrEqual(t, len(w.queries), c.most)

@@ -17,9 +17,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// eightHands returns settings of a monitor with eight hands. made counts its questions, by the
+// withEightHands returns settings of a monitor with eight hands. made counts its questions, by the
 // calls that ask for a row's traits. The store's checks are hours away.
-func eightHands(w *world, made *atomic.Int64) func(*ask.Options) {
+func withEightHands(w *world, made *atomic.Int64) func(*ask.Options) {
 	w.traitsOf = func(batch.ServiceID) dlt.Traits {
 		made.Add(1)
 		return w.traits
@@ -30,17 +30,17 @@ func eightHands(w *world, made *atomic.Int64) func(*ask.Options) {
 	}
 }
 
-// opened tells the table that the ledger has accepted n batches, and that their acceptances are
+// addAccepted tells the table that the ledger has accepted n batches, and that their acceptances are
 // written.
-func (w *world) opened(n int, service func(i int) batch.ServiceID) {
+func (w *world) addAccepted(n int, service func(i int) batch.ServiceID) {
 	for i := range n {
 		id := batch.ID(fmt.Sprint(i))
-		w.answered(service(i), id, 0)
-		w.stored(service(i), id)
+		w.addAnswered(service(i), id, 0)
+		w.addStored(service(i), id)
 	}
 }
 
-func one(int) batch.ServiceID { return "s" }
+func sameService(int) batch.ServiceID { return "s" }
 
 // Questions for which no hand is free are made again ten times a second, not whenever the table is
 // read. Otherwise they would keep a core busy and the table locked while requests hang.
@@ -54,11 +54,11 @@ func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		var made atomic.Int64
-		_, stop := w.start(t, eightHands(w, &made))
-		settle(time.Second)
-		w.opened(open, one)
+		_, stop := w.start(t, withEightHands(w, &made))
+		sleepAndWait(time.Second)
+		w.addAccepted(open, sameService)
 		made.Store(0)
-		settle(seconds * time.Second)
+		sleepAndWait(seconds * time.Second)
 		assert.LessOrEqual(t, made.Load(), int64(11*open*seconds))
 		assert.GreaterOrEqual(t, made.Load(), int64(9*open*seconds), "the others are not forgotten")
 		stop()
@@ -77,7 +77,7 @@ func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 		requests int
 		service  func(i int) batch.ServiceID
 	}{
-		{"a request asks about 50", 9_990, 9_990/dlt.DefaultMaxIDs + 1, one},
+		{"a request asks about 50", 9_990, 9_990/dlt.DefaultMaxIDs + 1, sameService},
 		{"a request asks about one service", 2_000, 2_000, func(i int) batch.ServiceID { return batch.ServiceID(fmt.Sprint("s", i)) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,16 +86,16 @@ func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 				w.traits.GroupsByService = c.requests == c.open
 				w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 					time.Sleep(took)
-					return committed(as), nil
+					return committedStatuses(as), nil
 				}
 				var made atomic.Int64
-				_, stop := w.start(t, eightHands(w, &made))
-				settle(time.Second)
-				w.opened(c.open, c.service)
+				_, stop := w.start(t, withEightHands(w, &made))
+				sleepAndWait(time.Second)
+				w.addAccepted(c.open, c.service)
 				made.Store(0)
 				pauses := c.requests * int(took) / 8 / int(100*time.Millisecond) // the pauses that pass while the requests are made
-				settle(first + time.Duration(c.requests/8+3)*took)
-				assert.Len(t, w.found(), c.open)
+				sleepAndWait(firstPoll + time.Duration(c.requests/8+3)*took)
+				assert.Len(t, w.findings(), c.open)
 				assert.LessOrEqual(t, len(w.queries), c.requests+8)
 				assert.LessOrEqual(t, made.Load(), int64((4+pauses)*c.open))
 				stop()
@@ -122,8 +122,8 @@ func TestOfTwoAnswersTheCommitCounts(t *testing.T) {
 				return out, nil
 			}
 			_, stop := w.start(t, nil)
-			w.opened(1, one)
-			settle(time.Minute)
+			w.addAccepted(1, sameService)
+			sleepAndWait(time.Minute)
 			stop()
 			if got := w.outcomes; assert.NotEmpty(t, got, "%v", all) {
 				assert.Equal(t, store.IsCommitted, got[0].Finding, "%v", all)
@@ -149,8 +149,8 @@ func TestOfTwoAnswersUnknownNeverCounts(t *testing.T) {
 					return out, nil
 				}
 				_, stop := w.start(t, nil)
-				w.opened(1, one)
-				settle(time.Minute)
+				w.addAccepted(1, sameService)
+				sleepAndWait(time.Minute)
 				stop()
 				if assert.NotEmpty(t, w.outcomes, "%v", all) {
 					assert.Equal(t, want, w.outcomes[0].Finding, "%v", all)

@@ -36,9 +36,9 @@ const (
 	maxEndpoints      = 1000
 )
 
-// learn takes the answers to a question, and the times at which it was asked and answered. It
+// noteAnswers takes the answers to a question, and the times at which it was asked and answered. It
 // returns the batches of the group that their endpoints have forgotten.
-func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answered time.Time) (forgotten map[batch.ID]bool) {
+func (r *restarts) noteAnswers(g *group, byID map[batch.ID]*batch.Status, asked, answered time.Time) (forgotten map[batch.ID]bool) {
 	if g.traits.ResendQuiet == 0 || len(byID) == 0 {
 		return nil
 	}
@@ -60,9 +60,9 @@ func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answe
 			r.pending[of] = pendingAnswer{st.Endpoint, asked}
 		case st.Reported != batch.ReportedUnknown:
 		case known && was.endpoint == st.Endpoint:
-			r.begins(st.Endpoint, was.at)
+			r.noteRestart(st.Endpoint, was.at)
 		case f.Seen == st.Endpoint:
-			r.begins(st.Endpoint, answered.Add(-f.PostedAgo))
+			r.noteRestart(st.Endpoint, answered.Add(-f.PostedAgo))
 		}
 	}
 	for i := range g.rows {
@@ -81,7 +81,7 @@ func (r *restarts) learn(g *group, byID map[batch.ID]*batch.Status, asked, answe
 	return forgotten
 }
 
-func (r *restarts) begins(endpoint string, after time.Time) {
+func (r *restarts) noteRestart(endpoint string, after time.Time) {
 	if after.After(r.startedAfter[endpoint]) {
 		r.startedAfter[endpoint] = after
 	}

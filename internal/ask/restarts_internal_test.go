@@ -23,7 +23,7 @@ func TestANodeForgetsOnlyWhatItHasShown(t *testing.T) {
 		now = now.Add(time.Second)
 		row := store.InFlight{Ref: store.Ref{Key: batch.Key{Service: "s", ID: "b"}}, Attempt: 2, Resends: 1, PostedAgo: now.Sub(posted)}
 		g := &group{traits: dlt.Traits{ResendQuiet: time.Hour}, rows: []inhand.Question{{Row: row}}}
-		return r.learn(g, map[batch.ID]*batch.Status{"b": {ID: "b", Reported: word, Endpoint: endpoint}}, now, now)["b"]
+		return r.noteAnswers(g, map[batch.ID]*batch.Status{"b": {ID: "b", Reported: word, Endpoint: endpoint}}, now, now)["b"]
 	}
 	assert.False(t, says("one", batch.ReportedPending))
 	assert.False(t, says("other", batch.ReportedUnknown))

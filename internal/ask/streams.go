@@ -49,7 +49,7 @@ type streams struct {
 	ledger       dlt.Ledger
 	table        *inhand.Table
 	underWay     *sync.WaitGroup
-	sayDue       func(time.Duration) // tells when rows will be due
+	dueIn        func(time.Duration) // tells when rows will be due
 	readMayBeDue chan struct{}       // wakes answerEvents, because a read may be due
 
 	mu       sync.Mutex
@@ -91,8 +91,8 @@ func (st *stream) sweep(now time.Time) {
 	maps.DeleteFunc(st.services, func(_ batch.ServiceID, at time.Time) bool { return now.Sub(at) > streamIdle })
 }
 
-// follows reports whether this process follows a service of a group.
-func (a *streams) follows(group string, s batch.ServiceID) bool {
+// isFollowed reports whether this process follows a service of a group.
+func (a *streams) isFollowed(group string, s batch.ServiceID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	st := a.byGroup[group]
@@ -150,7 +150,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 		if st.Broke() {
 			pause.Reset()
 			silent = false
-			a.sayDue(0) // batches that this stream would have reported are polled from now on
+			a.dueIn(0) // batches that this stream would have reported are polled from now on
 		}
 		if !silent {
 			a.o.Trouble(fmt.Errorf("events: stream ended: %w", err))

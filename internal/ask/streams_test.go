@@ -19,26 +19,26 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// wires has the streams that a ledger has open.
-type wires struct {
-	mu     sync.Mutex
-	open   map[batch.ServiceID]chan dlt.Event // closing a channel breaks its stream
-	opened int
-	refuse bool
-	slow   time.Duration // time until a stream is live
+// eventStreams has the streams that a ledger has open.
+type eventStreams struct {
+	mu             sync.Mutex
+	open           map[batch.ServiceID]chan dlt.Event // closing a channel breaks its stream
+	openedCount    int
+	refusesStreams bool
+	liveAfter      time.Duration // time until a stream is live
 }
 
 var errBroken = errors.New("the stream broke")
 
-func (w *wires) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+func (w *eventStreams) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	var s batch.ServiceID
 	if len(services) > 0 {
 		s = services[0]
 	}
 	c := make(chan dlt.Event)
 	w.mu.Lock()
-	w.opened++
-	if w.refuse {
+	w.openedCount++
+	if w.refusesStreams {
 		w.mu.Unlock()
 		return errBroken
 	}
@@ -47,7 +47,7 @@ func (w *wires) Events(ctx context.Context, services []batch.ServiceID, yield fu
 	}
 	w.open[s] = c
 	w.mu.Unlock()
-	time.Sleep(w.slow)
+	time.Sleep(w.liveAfter)
 	if err := yield(dlt.Event{Service: s, Live: true}); err != nil {
 		return err
 	}
@@ -66,18 +66,18 @@ func (w *wires) Events(ctx context.Context, services []batch.ServiceID, yield fu
 	}
 }
 
-func (w *wires) tell(t *testing.T, s batch.ServiceID, e dlt.Event) {
+func (w *eventStreams) sendEvent(t *testing.T, s batch.ServiceID, e dlt.Event) {
 	w.mu.Lock()
-	c := w.open[w.at(s)]
+	c := w.open[w.streamKey(s)]
 	w.mu.Unlock()
 	require.NotNil(t, c, "a stream for %q is open", s)
 	e.Service = s
 	c <- e
 }
 
-// at returns the service for which a stream was opened. s is "" for the stream of a whole ledger,
+// streamKey returns the service for which a stream was opened. s is "" for the stream of a whole ledger,
 // which is opened in the name of any service, by which a router finds its route. w.mu is held.
-func (w *wires) at(s batch.ServiceID) batch.ServiceID {
+func (w *eventStreams) streamKey(s batch.ServiceID) batch.ServiceID {
 	if s == "" && len(w.open) == 1 {
 		for s = range w.open {
 		}
@@ -85,48 +85,48 @@ func (w *wires) at(s batch.ServiceID) batch.ServiceID {
 	return s
 }
 
-func (w *wires) cut(s batch.ServiceID) {
+func (w *eventStreams) breakStream(s batch.ServiceID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s = w.at(s)
+	s = w.streamKey(s)
 	if c := w.open[s]; c != nil {
 		close(c)
 		delete(w.open, s)
 	}
 }
 
-func (w *wires) count() int {
+func (w *eventStreams) openCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.opened
+	return w.openedCount
 }
 
-// source is a ledger's method for events.
-type source interface {
+// eventSource is a ledger's method for events.
+type eventSource interface {
 	Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error
 }
 
 // withEvents gives the world's ledger the event source e.
-func (w *world) withEvents(e source) func(*ask.Options) {
-	w.source = e
+func (w *world) withEvents(e eventSource) func(*ask.Options) {
+	w.eventSource = e
 	return func(o *ask.Options) { o.MaxStreams = 4 }
 }
 
 func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(time.Millisecond)
-		w.accepted("s", "a")
+		sleepAndWait(time.Millisecond)
+		w.addAcceptance("s", "a")
 		at := w.now()
-		events.tell(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedCommitted}, {ID: "another's", Reported: batch.ReportedCommitted}}})
-		settle(time.Second)
-		assert.Equal(t, []string{"a is committed", "another's is committed"}, w.found())
+		events.sendEvent(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedCommitted}, {ID: "another's", Reported: batch.ReportedCommitted}}})
+		sleepAndWait(time.Second)
+		assert.Equal(t, []string{"a is committed", "another's is committed"}, w.findings())
 		assert.Equal(t, at, w.putAt["a"])
 		assert.Equal(t, at+20*time.Millisecond, w.putAt["another's"], "its own process writes it first")
-		assert.Empty(t, w.asked("a"))
+		assert.Empty(t, w.askTimes("a"))
 		stop()
 	})
 }
@@ -134,21 +134,21 @@ func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {
 func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 	for _, grouped := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w, events := newWorld(), &wires{}
+			w, events := newWorld(), &eventStreams{}
 			w.traits.Streams, w.traits.GroupsByService = true, grouped
 			m, stop := w.start(t, w.withEvents(events))
 			m.Follow("s")
-			settle(50 * time.Millisecond)
-			w.accepted("s", "a")
+			sleepAndWait(50 * time.Millisecond)
+			w.addAcceptance("s", "a")
 			w.add("other", "b", time.Hour)
 			at := w.now()
 			service := batch.ServiceID("")
 			if grouped {
 				service = "s"
 			}
-			events.tell(t, service, dlt.Event{})
-			settle(30 * time.Millisecond)
-			assert.Equal(t, []string{"a is committed"}, w.found(), "what is followed, and nothing else")
+			events.sendEvent(t, service, dlt.Event{})
+			sleepAndWait(30 * time.Millisecond)
+			assert.Equal(t, []string{"a is committed"}, w.findings(), "what is followed, and nothing else")
 			assert.Less(t, w.putAt["a"]-at, 2*time.Millisecond)
 			stop()
 		})
@@ -159,50 +159,50 @@ func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 // and the event must not be forgotten.
 func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(time.Second)
-		require.Equal(t, poll, w.answered("s", "a", 0))
-		settle(time.Millisecond)
-		events.tell(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedInvalid}}})
-		settle(20 * time.Millisecond)
-		require.Empty(t, w.asked("a"))
-		w.add("s", "a", poll) // now the acceptance is written
+		sleepAndWait(time.Second)
+		require.Equal(t, pollInterval, w.addAnswered("s", "a", 0))
+		sleepAndWait(time.Millisecond)
+		events.sendEvent(t, "s", dlt.Event{Statuses: []batch.Status{{ID: "a", Reported: batch.ReportedInvalid}}})
+		sleepAndWait(20 * time.Millisecond)
+		require.Empty(t, w.askTimes("a"))
+		w.add("s", "a", pollInterval) // now the acceptance is written
 		at := w.now()
-		w.stored("s", "a")
-		settle(20 * time.Millisecond)
-		require.Len(t, w.asked("a"), 1)
-		assert.Less(t, w.asked("a")[0]-at, 20*time.Millisecond)
-		w.stored("not followed", "n")
-		settle(time.Second)
-		require.Equal(t, poll, w.answered("s", "b", 0))
-		w.stored("s", "b")
-		settle(20 * time.Millisecond)
-		assert.Empty(t, w.asked("b"), "nothing was told since")
+		w.addStored("s", "a")
+		sleepAndWait(20 * time.Millisecond)
+		require.Len(t, w.askTimes("a"), 1)
+		assert.Less(t, w.askTimes("a")[0]-at, 20*time.Millisecond)
+		w.addStored("not followed", "n")
+		sleepAndWait(time.Second)
+		require.Equal(t, pollInterval, w.addAnswered("s", "b", 0))
+		w.addStored("s", "b")
+		sleepAndWait(20 * time.Millisecond)
+		assert.Empty(t, w.askTimes("b"), "nothing was told since")
 		stop()
 	})
 }
 
 func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		w.answer = saying(batch.ReportedPending)
+		w.answer = alwaysReported(batch.ReportedPending)
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(50 * time.Millisecond)
-		w.accepted("s", "a")
-		n := len(w.selected())
+		sleepAndWait(50 * time.Millisecond)
+		w.addAcceptance("s", "a")
+		n := len(w.selectTimes())
 		for range 1000 {
-			events.tell(t, "s", dlt.Event{})
+			events.sendEvent(t, "s", dlt.Event{})
 			time.Sleep(100 * time.Microsecond)
 		}
-		settle(20 * time.Millisecond)
-		assert.LessOrEqual(t, len(w.asked("a")), 13, "in a tenth of a second")
-		assert.GreaterOrEqual(t, len(w.asked("a")), 9)
-		assert.Len(t, w.selected(), n, "and without a read of the store")
+		sleepAndWait(20 * time.Millisecond)
+		assert.LessOrEqual(t, len(w.askTimes("a")), 13, "in a tenth of a second")
+		assert.GreaterOrEqual(t, len(w.askTimes("a")), 9)
+		assert.Len(t, w.selectTimes(), n, "and without a read of the store")
 		stop()
 	})
 }
@@ -211,50 +211,50 @@ func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 // put the polls off.
 func TestAskingBecauseOfAnEventWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		var done atomic.Bool
 		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 			if done.Load() {
-				return committed(as), nil
+				return committedStatuses(as), nil
 			}
-			return saying(batch.ReportedPending)(ctx, s, as)
+			return alwaysReported(batch.ReportedPending)(ctx, s, as)
 		}
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(50 * time.Millisecond)
-		w.accepted("s", "a")
+		sleepAndWait(50 * time.Millisecond)
+		w.addAcceptance("s", "a")
 		for range 200 {
-			events.tell(t, "s", dlt.Event{})
-			time.Sleep(poll / 20)
+			events.sendEvent(t, "s", dlt.Event{})
+			time.Sleep(pollInterval / 20)
 		}
-		settle(0)
-		assert.InDelta(t, 200, len(w.asked("a")), 10, "and hardly ever by the poll")
-		assert.LessOrEqual(t, w.written(), 22)
+		sleepAndWait(0)
+		assert.InDelta(t, 200, len(w.askTimes("a")), 10, "and hardly ever by the poll")
+		assert.LessOrEqual(t, w.writeCount(), 22)
 		done.Store(true)
-		settle(poll + poll/10)
-		assert.Equal(t, []string{"a is committed"}, w.found(), "polling is the floor")
+		sleepAndWait(pollInterval + pollInterval/10)
+		assert.Equal(t, []string{"a is committed"}, w.findings(), "polling is the floor")
 		stop()
 	})
 }
 
 func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(50 * time.Millisecond)
+		sleepAndWait(50 * time.Millisecond)
 		for i := range 100 {
 			id := batch.ID(fmt.Sprint("missed", i))
 			w.add("s", id, time.Hour)
 			at := w.now()
-			events.cut("s") // the event of the commit is lost with the stream
-			settle(time.Second)
-			assert.Len(t, w.asked(id), 1)
+			events.breakStream("s") // the event of the commit is lost with the stream
+			sleepAndWait(time.Second)
+			assert.Len(t, w.askTimes(id), 1)
 			assert.Less(t, w.putAt[id]-at, 200*time.Millisecond, "the new stream is live: what was missed is asked for")
 		}
-		assert.Equal(t, 101, events.count())
+		assert.Equal(t, 101, events.openCount())
 		assert.Len(t, w.troubles, 100, "one each")
 		stop()
 	})
@@ -262,100 +262,100 @@ func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 
 func TestAStreamThatIsRefusedIsTriedOnAndOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{refuse: true}
+		w, events := newWorld(), &eventStreams{refusesStreams: true}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		for range 120 {
 			m.Follow("s")
-			settle(time.Minute)
+			sleepAndWait(time.Minute)
 		}
-		assert.Greater(t, events.count(), 120, "every 30 s, and half of it by chance")
+		assert.Greater(t, events.openCount(), 120, "every 30 s, and half of it by chance")
 		stop()
 	})
 }
 
 func TestASilentLedgerIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{refuse: true}
+		w, events := newWorld(), &eventStreams{refusesStreams: true}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(time.Minute)
-		assert.Less(t, events.count(), 16, "with pauses")
+		sleepAndWait(time.Minute)
+		assert.Less(t, events.openCount(), 16, "with pauses")
 		assert.Len(t, w.troubles, 1, "told once")
-		w.accepted("s", "x")
-		settle(2 * first)
-		assert.Len(t, w.asked("x"), 1, "no stream: polled as without")
+		w.addAcceptance("s", "x")
+		sleepAndWait(2 * firstPoll)
+		assert.Len(t, w.askTimes("x"), 1, "no stream: polled as without")
 		w.add("s", "a", 0)
-		settle(poll)
-		assert.Equal(t, []string{"x is committed", "a is committed"}, w.found())
+		sleepAndWait(pollInterval)
+		assert.Equal(t, []string{"x is committed", "a is committed"}, w.findings())
 		stop()
 	})
 }
 
 func TestALiveStreamMakesPollingTheFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		w.answer = saying(batch.ReportedPending)
+		w.answer = alwaysReported(batch.ReportedPending)
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(time.Millisecond)
-		w.add("s", "early", w.answered("s", "early", 2*time.Millisecond))
-		w.stored("s", "early")
-		settle(20 * time.Millisecond)
-		assert.Len(t, w.asked("early"), 1, "the event may have come before the answer to the POST")
-		settle(time.Second)
-		assert.Equal(t, poll, w.answered("s", "x", 0))
+		sleepAndWait(time.Millisecond)
+		w.add("s", "early", w.addAnswered("s", "early", 2*time.Millisecond))
+		w.addStored("s", "early")
+		sleepAndWait(20 * time.Millisecond)
+		assert.Len(t, w.askTimes("early"), 1, "the event may have come before the answer to the POST")
+		sleepAndWait(time.Second)
+		assert.Equal(t, pollInterval, w.addAnswered("s", "x", 0))
 		w.add("s", "a", 0)
 		m.DueIn(0)
-		settle(10 * poll)
-		assert.InDelta(t, 10, len(w.asked("a")), 1, "once a poll interval, not sooner at first")
+		sleepAndWait(10 * pollInterval)
+		assert.InDelta(t, 10, len(w.askTimes("a")), 1, "once a poll interval, not sooner at first")
 		stop()
 	})
 }
 
 func TestAStreamThatEndedSlowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
-		w.answer = saying(batch.ReportedPending)
+		w.answer = alwaysReported(batch.ReportedPending)
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
-		settle(time.Second)
-		require.Equal(t, poll, w.answered("s", "x", 0))
+		sleepAndWait(time.Second)
+		require.Equal(t, pollInterval, w.addAnswered("s", "x", 0))
 		events.mu.Lock()
-		events.refuse = true
+		events.refusesStreams = true
 		events.mu.Unlock()
-		events.cut("s")
-		settle(time.Second)
-		w.accepted("s", "x")
-		settle(2 * first)
-		assert.NotEmpty(t, w.asked("x"), "as without a stream")
+		events.breakStream("s")
+		sleepAndWait(time.Second)
+		w.addAcceptance("s", "x")
+		sleepAndWait(2 * firstPoll)
+		assert.NotEmpty(t, w.askTimes("x"), "as without a stream")
 		w.add("s", "a", 0)
 		m.DueIn(0)
-		settle(10 * poll)
-		assert.Greater(t, len(w.asked("a")), 12, "as without a stream: soon at first")
+		sleepAndWait(10 * pollInterval)
+		assert.Greater(t, len(w.askTimes("a")), 12, "as without a stream: soon at first")
 		stop()
 	})
 }
 
 func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		for i := range 10 {
 			m.Follow(batch.ServiceID(fmt.Sprint(i)))
 		}
-		settle(time.Second)
-		assert.Equal(t, 4, events.count())
-		settle(6 * time.Minute)
+		sleepAndWait(time.Second)
+		assert.Equal(t, 4, events.openCount())
+		sleepAndWait(6 * time.Minute)
 		for i := range 10 {
 			m.Follow(batch.ServiceID(fmt.Sprint(i)))
 		}
-		settle(time.Second)
-		assert.Equal(t, 8, events.count(), "the idle ones made room")
+		sleepAndWait(time.Second)
+		assert.Equal(t, 8, events.openCount(), "the idle ones made room")
 		stop()
 	})
 }
@@ -365,31 +365,31 @@ func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 	for _, looks := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w, events := newWorld(), &wires{}
+			w, events := newWorld(), &eventStreams{}
 			w.traits.Streams = true
-			w.answer = saying(batch.ReportedPending)
+			w.answer = alwaysReported(batch.ReportedPending)
 			m, stop := w.start(t, w.withEvents(events))
 			m.Follow("new")
-			settle(time.Minute)
+			sleepAndWait(time.Minute)
 			for i := range 10_000 {
 				m.Follow(batch.ServiceID(fmt.Sprint("old", i)))
 			}
-			settle(3 * time.Minute)
+			sleepAndWait(3 * time.Minute)
 			m.Follow("new")
 			w.add("old7", "o", time.Hour)
 			w.add("new", "n", time.Hour)
-			settle(3*time.Minute + poll/2) // the old services were followed six minutes ago, and sweep looked at them when it was four
+			sleepAndWait(3*time.Minute + pollInterval/2) // the old services were followed six minutes ago, and sweep looked at them when it was four
 			require.Equal(t, 10_001, m.Followed())
 			if looks {
-				before := len(w.selected())
-				events.cut("") // once live again, the stream asks about all services that it knows
-				settle(poll)
-				assert.Len(t, w.asked("n"), 1)
-				assert.Empty(t, w.asked("o"), "it is left to the poll")
-				assert.LessOrEqual(t, len(w.selected())-before, 4, "one read, and polls")
+				before := len(w.selectTimes())
+				events.breakStream("") // once live again, the stream asks about all services that it knows
+				sleepAndWait(pollInterval)
+				assert.Len(t, w.askTimes("n"), 1)
+				assert.Empty(t, w.askTimes("o"), "it is left to the poll")
+				assert.LessOrEqual(t, len(w.selectTimes())-before, 4, "one read, and polls")
 			} else {
 				m.Follow("new")
-				settle(4 * time.Minute)
+				sleepAndWait(4 * time.Minute)
 			}
 			assert.Equal(t, 1, m.Followed())
 			stop()
@@ -400,18 +400,18 @@ func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 // The log of a stream that covers more than LateArrival settles a doubt.
 func TestAStreamOutlastsLateArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &wires{}
+		w, events := newWorld(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService, w.traits.LateArrival = true, true, 11*time.Minute
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("a")
-		settle(15 * time.Minute)
+		sleepAndWait(15 * time.Minute)
 		m.Follow("a")
-		settle(time.Second)
-		assert.Equal(t, 1, events.count(), "it was closed")
-		settle(17 * time.Minute)
+		sleepAndWait(time.Second)
+		assert.Equal(t, 1, events.openCount(), "it was closed")
+		sleepAndWait(17 * time.Minute)
 		m.Follow("a")
-		settle(time.Second)
-		assert.Equal(t, 2, events.count(), "it is closed at last")
+		sleepAndWait(time.Second)
+		assert.Equal(t, 2, events.openCount(), "it is closed at last")
 		stop()
 	})
 }
@@ -430,26 +430,26 @@ func TestACommitThatVanishesIsReportedOnce(t *testing.T) {
 			for _, a := range as {
 				prepared[a.ID] = string(a.Prepared)
 			}
-			return saying(word)(ctx, s, as)
+			return alwaysReported(word)(ctx, s, as)
 		}
 		_, stop := w.start(t, func(o *ask.Options) {
 			o.Vanished = func(key batch.Key, now batch.Reported) { gone = append(gone, fmt.Sprint(key.ID, " ", now)) }
 		})
-		w.wrote(store.Outcome{Ref: store.Ref{Key: batch.Key{ID: "a"}}}, store.Row{State: batch.Committed, Version: 4})
-		settle(30 * time.Second)
+		w.writeOutcome(store.Outcome{Ref: store.Ref{Key: batch.Key{ID: "a"}}}, store.Row{State: batch.Committed, Version: 4})
+		sleepAndWait(30 * time.Second)
 		assert.Empty(t, gone)
 		mu.Lock()
 		word = batch.ReportedUnknown
 		mu.Unlock()
-		settle(7 * time.Second)
+		sleepAndWait(7 * time.Second)
 		assert.Equal(t, []string{"a unknown"}, gone)
-		w.wrote(store.Outcome{Ref: store.Ref{Key: batch.Key{ID: "b"}}, Prepared: []byte("kept")}, store.Row{State: batch.Committed, Version: 4})
-		settle(5 * time.Minute)
+		w.writeOutcome(store.Outcome{Ref: store.Ref{Key: batch.Key{ID: "b"}}, Prepared: []byte("kept")}, store.Row{State: batch.Committed, Version: 4})
+		sleepAndWait(5 * time.Minute)
 		assert.Equal(t, []string{"a unknown", "b unknown"}, gone)
 		assert.Equal(t, map[batch.ID]string{"a": "", "b": "kept"}, prepared, "the ledger is asked by the bytes that found the commit")
-		asked := len(w.asked("a"))
-		settle(5 * time.Minute)
-		assert.Len(t, w.asked("a"), asked, "it is let go")
+		asked := len(w.askTimes("a"))
+		sleepAndWait(5 * time.Minute)
+		assert.Len(t, w.askTimes("a"), asked, "it is let go")
 		stop()
 	})
 }

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	timeout = 10 * time.Second
-	ttl     = time.Minute
-	late    = 5 * time.Second
-	grace   = 30 * time.Second
-	quiet   = 20 * time.Minute
-	poll    = time.Second
-	first   = 10 * time.Millisecond
+	timeout      = 10 * time.Second
+	claimTTL     = time.Minute
+	lateArrival  = 5 * time.Second
+	grace        = 30 * time.Second
+	resendQuiet  = 20 * time.Minute
+	pollInterval = time.Second
+	firstPoll    = 10 * time.Millisecond
 )
 
 var rules = monitor.Rules{
-	TTL: ttl, FirstPoll: first, PollInterval: poll, StuckAfter: time.Hour,
+	TTL: claimTTL, FirstPoll: firstPoll, PollInterval: pollInterval, StuckAfter: time.Hour,
 	Delay: func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
 }
 
-var ledgerTraits = dlt.Traits{Name: "l", LateArrival: late, Grace: grace, ResendQuiet: quiet, Settle: 10 * time.Minute}
+var ledgerTraits = dlt.Traits{Name: "l", LateArrival: lateArrival, Grace: grace, ResendQuiet: resendQuiet, Settle: 10 * time.Minute}
 
 // row is a row that the monitor asks about.
 type row struct {
@@ -44,44 +44,44 @@ type row struct {
 
 // query is one BatchStatuses call as the ledger saw it.
 type query struct {
-	at       time.Duration
-	service  batch.ServiceID
-	ids      []batch.ID
-	attempts []int
+	sentAfter time.Duration
+	service   batch.ServiceID
+	ids       []batch.ID
+	attempts  []int
 }
 
 // world is a store, a ledger and a recorder. A row whose outcome was recorded is removed.
 type world struct {
 	dlt.Unimplemented
 	dlt.Submitter // nil, because a monitor sends nothing
-	source        // nil if the ledger sends no events
+	eventSource   // nil if the ledger sends no events
 
-	begin    time.Time
-	traits   dlt.Traits
-	traitsOf func(batch.ServiceID) dlt.Traits // used instead of traits, unless nil
-	answer   func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
-	resolve  func(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
-	fail     func() error // returns the error of a call of Pending
-	lose     func() error // returns an error of Pending whose rows were leased
-	refuse   func() error // returns the error of a call of Checked
+	begin            time.Time
+	traits           dlt.Traits
+	traitsOf         func(batch.ServiceID) dlt.Traits // used instead of traits, unless nil
+	answer           func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
+	resolve          func(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error)
+	pendingError     func() error // returns the error of a call of Pending
+	lostPendingError func() error // returns an error of Pending whose rows were leased
+	checkedError     func() error // returns the error of a call of Checked
 
-	mu       sync.Mutex
-	rows     []*row
-	selects  []time.Duration
-	writes   int // number of leases and checks written
-	queries  []query
-	outcomes []store.Outcome // outcomes other than acceptances
-	accepts  map[batch.Key]store.Outcome
-	putAt    map[batch.ID]time.Duration
-	troubles []error
+	mu               sync.Mutex
+	rows             []*row
+	selects          []time.Duration
+	writes           int // number of leases and checks written
+	queries          []query
+	outcomes         []store.Outcome // outcomes other than acceptances
+	acceptancesByKey map[batch.Key]store.Outcome
+	putAt            map[batch.ID]time.Duration
+	troubles         []error
 
-	table   *inhand.Table
-	dueIn   func(time.Duration) // the monitor's DueIn
-	mayWait bool                // true if acceptances may wait for the ledger's next answer
+	table              *inhand.Table
+	dueIn              func(time.Duration) // the monitor's DueIn
+	acceptancesMayWait bool                // true if acceptances may wait for the ledger's next answer
 }
 
 func newWorld() *world {
-	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}, accepts: map[batch.Key]store.Outcome{}}
+	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}, acceptancesByKey: map[batch.Key]store.Outcome{}}
 }
 
 // Traits has Streams set if the world has a source of events.
@@ -93,7 +93,7 @@ func (w *world) Traits(s batch.ServiceID) dlt.Traits {
 }
 
 func (w *world) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
-	return w.source.Events(ctx, services, yield)
+	return w.eventSource.Events(ctx, services, yield)
 }
 
 func (w *world) now() time.Duration { return time.Since(w.begin) }
@@ -115,9 +115,9 @@ func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, chang
 
 func key(service batch.ServiceID, id batch.ID) batch.Key { return batch.Key{Service: service, ID: id} }
 
-// answered tells the table that the ledger has just accepted a batch, and returns when to ask
+// addAnswered tells the table that the ledger has just accepted a batch, and returns when to ask
 // about it.
-func (w *world) answered(service batch.ServiceID, id batch.ID, took time.Duration, change ...func(*store.Outcome)) time.Duration {
+func (w *world) addAnswered(service batch.ServiceID, id batch.ID, took time.Duration, change ...func(*store.Outcome)) time.Duration {
 	was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
 	o := store.Outcome{Ref: store.Ref{Key: key(service, id), Row: 7}, Version: was.Version, Was: &was, Attempt: 1, By: batch.BySubmitter, Finding: store.Accepted}
 	for _, c := range change {
@@ -127,40 +127,40 @@ func (w *world) answered(service batch.ServiceID, id batch.ID, took time.Duratio
 	w.table.Answered(o)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.accepts[o.Key].Check
+	return w.acceptancesByKey[o.Key].Check
 }
 
 // acceptances returns the ids of the batches whose acceptance was written.
 func (w *world) acceptances() (ids []batch.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key := range w.accepts {
+	for key := range w.acceptancesByKey {
 		ids = append(ids, key.ID)
 	}
 	return ids
 }
 
-// accepted puts a row into the store as the Runner that posted the batch does.
-func (w *world) accepted(service batch.ServiceID, id batch.ID) {
-	w.add(service, id, w.answered(service, id, 0))
-	w.stored(service, id)
+// addAcceptance puts a row into the store as the Runner that posted the batch does.
+func (w *world) addAcceptance(service batch.ServiceID, id batch.ID) {
+	w.add(service, id, w.addAnswered(service, id, 0))
+	w.addStored(service, id)
 }
 
-// stored tells the table that an acceptance is written.
-func (w *world) stored(service batch.ServiceID, id batch.ID, change ...func(*store.Row)) {
+// addStored tells the table that an acceptance is written.
+func (w *world) addStored(service batch.ServiceID, id batch.ID, change ...func(*store.Row)) {
 	w.mu.Lock()
-	o := w.accepts[key(service, id)]
+	o := w.acceptancesByKey[key(service, id)]
 	w.mu.Unlock()
 	o.Key = key(service, id)
 	row := store.Row{State: batch.Pending, Version: 3, Attempt: 1, DoubtAttempt: 1, LastPost: time.Now()}
 	for _, c := range change {
 		c(&row)
 	}
-	w.wrote(o, row)
+	w.writeOutcome(o, row)
 }
 
-// wrote tells the table that the store has written an outcome.
-func (w *world) wrote(o store.Outcome, row store.Row) {
+// writeOutcome tells the table that the store has written an outcome.
+func (w *world) writeOutcome(o store.Outcome, row store.Row) {
 	w.dueIn(w.table.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}}))
 }
 
@@ -168,8 +168,8 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.selects = append(w.selects, w.now())
-	if w.fail != nil {
-		if err := w.fail(); err != nil {
+	if w.pendingError != nil {
+		if err := w.pendingError(); err != nil {
 			return nil, err
 		}
 	}
@@ -184,8 +184,8 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 			out = append(out, f)
 		}
 	}
-	if w.lose != nil {
-		return out, w.lose()
+	if w.lostPendingError != nil {
+		return out, w.lostPendingError()
 	}
 	return out, ctx.Err()
 }
@@ -201,8 +201,8 @@ func (w *world) Witnesses(context.Context, store.Ref, int) ([]batch.ID, error) {
 func (w *world) Checked(ctx context.Context, due []store.Due) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.refuse != nil {
-		if err := w.refuse(); err != nil {
+	if w.checkedError != nil {
+		if err := w.checkedError(); err != nil {
 			return err
 		}
 	}
@@ -222,7 +222,7 @@ func (w *world) Put(all []store.Outcome) {
 	defer w.mu.Unlock()
 	for _, o := range all {
 		if o.Finding == store.Accepted {
-			w.accepts[o.Key] = o
+			w.acceptancesByKey[o.Key] = o
 			continue
 		}
 		w.outcomes = append(w.outcomes, o)
@@ -232,7 +232,7 @@ func (w *world) Put(all []store.Outcome) {
 }
 
 func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
-	q := query{at: w.now(), service: service}
+	q := query{sentAfter: w.now(), service: service}
 	for _, a := range attempts {
 		q.ids = append(q.ids, a.ID)
 		q.attempts = append(q.attempts, a.Number)
@@ -241,7 +241,7 @@ func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, atte
 	w.queries = append(w.queries, q)
 	w.mu.Unlock()
 	if w.answer == nil {
-		return committed(attempts), nil
+		return committedStatuses(attempts), nil
 	}
 	return w.answer(ctx, service, attempts)
 }
@@ -250,14 +250,14 @@ func (w *world) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) 
 	return w.resolve(ctx, d)
 }
 
-func committed(attempts []batch.Attempt) (out []batch.Status) {
+func committedStatuses(attempts []batch.Attempt) (out []batch.Status) {
 	for _, a := range attempts {
 		out = append(out, batch.Status{ID: a.ID, Reported: batch.ReportedCommitted})
 	}
 	return out
 }
 
-func saying(word batch.Reported) func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
+func alwaysReported(word batch.Reported) func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
 	return func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, _ error) {
 		for _, a := range attempts {
 			out = append(out, batch.Status{ID: a.ID, Reported: word})
@@ -283,7 +283,7 @@ func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, co
 	w.table = inhand.New(inhand.Options{
 		Rules: inhand.Rules{FirstPoll: o.Rules.FirstPoll, PollInterval: o.Rules.PollInterval, MaxHold: time.Second},
 		TTL:   o.Rules.TTL, Traits: w.Traits,
-		MayWait: func(store.Outcome) bool { return w.mayWait },
+		MayWait: func(store.Outcome) bool { return w.acceptancesMayWait },
 		Write:   func(first store.Outcome, rest ...store.Outcome) { w.Put(append([]store.Outcome{first}, rest...)) },
 		Lanes:   lanes.New(1),
 	})
@@ -301,33 +301,33 @@ func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, co
 	}
 }
 
-// asked returns the times at which a batch was asked about.
-func (w *world) asked(id batch.ID) (at []time.Duration) {
+// askTimes returns the times at which a batch was asked about.
+func (w *world) askTimes(id batch.ID) (at []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, q := range w.queries {
 		if slices.Contains(q.ids, id) {
-			at = append(at, q.at)
+			at = append(at, q.sentAfter)
 		}
 	}
 	return at
 }
 
-func (w *world) selected() []time.Duration {
+func (w *world) selectTimes() []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.selects)
 }
 
-// written returns how many leases and checks were written.
-func (w *world) written() int {
+// writeCount returns how many leases and checks were written.
+func (w *world) writeCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writes
 }
 
-// found returns "id finding" of each outcome.
-func (w *world) found() (out []string) {
+// findings returns "id finding" of each outcome.
+func (w *world) findings() (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range w.outcomes {
@@ -336,8 +336,8 @@ func (w *world) found() (out []string) {
 	return out
 }
 
-// settle lets d pass, and waits until all goroutines are idle.
-func settle(d time.Duration) {
+// sleepAndWait lets d pass, and waits until all goroutines are idle.
+func sleepAndWait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -21,7 +21,7 @@ type claimTask struct {
 	roomLeft     int               // the part of room that is not used yet
 	err          error             // the last failure
 	failedLanes  int               // claims of single lanes that failed in a row
-	succeeded    bool              // whether a claim of some of the lanes succeeded
+	hasSucceeded bool              // whether a claim of some of the lanes succeeded
 	failedLane   batch.ServiceID   // the last lane that failed alone
 	heldLanes    []batch.ServiceID // lanes that fail although the store works
 	strategyErrs []strategyError
@@ -72,13 +72,13 @@ const heldAfter = time.Second
 
 // claimer makes the claims. Several claims are under way at once.
 type claimer struct {
-	store        Store
-	sub          Submitter
-	o            *Options
-	lanes        *lanes.Table
-	strategyErrs *strategyErrors // the errors that choose adds
-	choose       store.Choose
-	wanted       func(batch.Lane) int
+	store         Store
+	submitter     Submitter
+	options       *Options
+	lanes         *lanes.Table
+	strategyErrs  *strategyErrors // the errors that choose adds
+	choose        store.Choose
+	wantedBatches func(batch.Lane) int
 	// oneRun is true if no other batch of a lane may be sent while a run of it is under way:
 	// [queuer.Strategy.OneRun].
 	oneRun bool
@@ -94,7 +94,7 @@ func (c *claimer) claimInHalves(ctx context.Context, lanes []batch.ServiceID, f 
 	took, err := c.claim(ctx, lanes, f.roomLeft)
 	f.roomLeft -= took
 	if err == nil {
-		f.failedLanes, f.succeeded = 0, true
+		f.failedLanes, f.hasSucceeded = 0, true
 		c.lanes.Done(lanes...)
 		return
 	}
@@ -119,14 +119,14 @@ func (c *claimer) claimInHalves(ctx context.Context, lanes []batch.ServiceID, f 
 // were claimed are being put back.
 func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) (took int, err error) {
 	began := time.Now()
-	until := began.Add(c.o.Query.TTL - c.o.Margin)
+	until := began.Add(c.options.Query.TTL - c.options.Margin)
 	// A stop does not cut a claim short: its batches would be unknown, and would wait for the
 	// claim's expiry.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Query.TTL/4)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.Query.TTL/4)
 	defer cancel()
 	reads := make([]laneRead, 0, len(lanes))
-	query := c.o.Query
-	query.Lanes, query.Limit, query.Bytes, query.Wants, query.Salt = lanes, room, c.bytesShare(), c.wanted, rand.Uint32()
+	query := c.options.Query
+	query.Lanes, query.Limit, query.Bytes, query.Wants, query.Salt = lanes, room, c.bytesShare(), c.wantedBatches, rand.Uint32()
 	claimed, err := c.store.Claim(ctx, query, func(lane batch.Lane) []batch.Run {
 		waits := slices.ContainsFunc(lane.Batches, func(b batch.LaneBatch) bool { return b.State.Claimable() && !b.Ready })
 		reads = append(reads, laneRead{lane.Service, len(lane.Batches), waits})
@@ -144,10 +144,10 @@ func (c *claimer) claim(ctx context.Context, lanes []batch.ServiceID, room int) 
 
 // bytesShare returns how many bytes of payloads one more claim may take.
 func (c *claimer) bytesShare() int {
-	if c.o.MaxBytes == nil {
+	if c.options.MaxBytes == nil {
 		return 0
 	}
-	n := c.o.MaxBytes()
+	n := c.options.MaxBytes()
 	if n > 0 {
 		n = max(1, n/maxTasks)
 	}
@@ -156,9 +156,9 @@ func (c *claimer) bytesShare() int {
 
 // laneRead has the facts that one claim read about a lane.
 type laneRead struct {
-	service    batch.ServiceID
-	read       int  // open batches
-	hasUnready bool // whether a batch waits that is not ready yet
+	service     batch.ServiceID
+	openBatches int  // open batches
+	hasUnready  bool // whether a batch waits that is not ready yet
 }
 
 // restPerBatch is how long a lane rests for each open batch that a claim has read: a lane of a
@@ -177,7 +177,7 @@ func (c *claimer) noteLanes(claimed store.Claimed, reads []laneRead, began time.
 	now := time.Now()
 	var waiting []batch.ServiceID
 	for _, l := range reads {
-		c.lanes.Rest(l.service, now.Add(time.Duration(l.read)*restPerBatch))
+		c.lanes.Rest(l.service, now.Add(time.Duration(l.openBatches)*restPerBatch))
 		if l.hasUnready {
 			waiting = append(waiting, l.service)
 		}
@@ -186,7 +186,7 @@ func (c *claimer) noteLanes(claimed store.Claimed, reads []laneRead, began time.
 		for _, r := range claimed.Runs {
 			// This rest takes 0.86 of the CPU at half of the full rate over 100 lanes, and 0.67 of
 			// the time to the next POST (docs/performance-appendix.md).
-			c.lanes.RunBegan(r.Service, began.Add(c.o.BusyRest))
+			c.lanes.RunBegan(r.Service, began.Add(c.options.BusyRest))
 		}
 	}
 	c.lanes.Name(now.Add(lockedPause), claimed.Locked...)
@@ -216,5 +216,5 @@ func (c *claimer) noteLanes(claimed store.Claimed, reads []laneRead, began time.
 // (TestManyWaitingLanesCostNoMoreThanAScan).
 func (c *claimer) waitingLanesPause(n int) time.Duration {
 	_, others := c.lanes.Waiting()
-	return c.o.ScanInterval * time.Duration(n+others) / time.Duration(max(1, c.o.LanesPerScan))
+	return c.options.ScanInterval * time.Duration(n+others) / time.Duration(max(1, c.options.LanesPerScan))
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// filled adds n batches of a service that share no address to a store.
-func filled(t *testing.T, st *memory.Store, service batch.ServiceID, n int) {
+// fillLane adds n batches of a service that share no address to a store.
+func fillLane(t *testing.T, st *memory.Store, service batch.ServiceID, n int) {
 	t.Helper()
 	for i := range n {
 		id := batch.ID(fmt.Sprintf("%s-%03d", service, i))
@@ -33,8 +33,8 @@ func filled(t *testing.T, st *memory.Store, service batch.ServiceID, n int) {
 	}
 }
 
-// onStore makes a world's queuer work on a store.
-func onStore(w *world, st *memory.Store, resend store.Resend) {
+// useStore makes a world's queuer work on a store.
+func useStore(w *world, st *memory.Store, resend store.Resend) {
 	w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 		q.Resend = func(batch.ServiceID) store.Resend { return resend }
 		return st.Claim(context.Background(), q, choose)
@@ -46,15 +46,15 @@ func onStore(w *world, st *memory.Store, resend store.Resend) {
 func TestADeepLaneTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
-		filled(t, st, "deep", 200)
-		for _, s := range services(5) {
-			filled(t, st, s, 1)
+		fillLane(t, st, "deep", 200)
+		for _, s := range serviceNames(5) {
+			fillLane(t, st, s, 1)
 		}
 		w := &world{room: func() (int, time.Duration) { return 4, 0 }}
-		onStore(w, st, store.Resend{})
+		useStore(w, st, store.Resend{})
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Parallel(0) })
 		q.Hint("deep")
-		for _, s := range services(5) {
+		for _, s := range serviceNames(5) {
 			q.Hint(s)
 		}
 		time.Sleep(scan / 2) // the lane rests in between
@@ -77,7 +77,7 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 func TestTheLargestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		w := &world{claim: oneOfEach, room: func() (int, time.Duration) {
+		w := &world{claim: claimOneOfEach, room: func() (int, time.Duration) {
 			if asked++; asked > 10 {
 				return 0, 0 // a queuer that puts its lanes back would ask for ever
 			}
@@ -87,7 +87,7 @@ func TestTheLargestWindow(t *testing.T) {
 		q.Hint("a", "b")
 		synctest.Wait()
 		stop()
-		assert.Equal(t, []call{{lanes: []batch.ServiceID{"a", "b"}, limit: 100}}, w.journal())
+		assert.Equal(t, []claimCall{{lanes: []batch.ServiceID{"a", "b"}, limit: 100}}, w.claimCalls())
 		assert.Len(t, w.posts(), 2)
 	})
 }
@@ -103,13 +103,13 @@ func TestADeepLaneRests(t *testing.T) {
 			service batch.ServiceID
 			n       int
 		}{{"deep", 1000}, {"few", 50}} {
-			filled(t, st, l.service, l.n)
+			fillLane(t, st, l.service, l.n)
 			_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{l.service}, Limit: l.n, Window: l.n, TTL: time.Hour},
 				queuer.Parallel(0).Select)
 			require.NoError(t, err)
 		}
 		w := &world{}
-		onStore(w, st, store.Resend{})
+		useStore(w, st, store.Resend{})
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy, o.ScanInterval = queuer.Parallel(0), time.Hour })
 		for range 1000 {
 			q.Hint("deep")
@@ -117,8 +117,8 @@ func TestADeepLaneRests(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		require.Len(t, w.asked("few"), 1000)
-		deep := w.asked("deep")
+		require.Len(t, w.askTimes("few"), 1000)
+		deep := w.askTimes("deep")
 		require.LessOrEqual(t, len(deep), 101, "one read serves ten hints")
 		require.GreaterOrEqual(t, deep[len(deep)-1], 999*time.Millisecond, "and the last one is served, too")
 
@@ -126,24 +126,24 @@ func TestADeepLaneRests(t *testing.T) {
 		hinted := w.now()
 		synctest.Wait()
 		stop()
-		deep = w.asked("deep")
+		deep = w.askTimes("deep")
 		require.Equal(t, hinted, deep[len(deep)-1], "it has rested: a chain of conflicts is not slowed")
 	})
 }
 
-// liar is a strategy that answers wrongly while lie is set.
-type liar struct {
-	mu  sync.Mutex
-	lie func(batch.Lane) []batch.Run // the wrong answer; nil for the right one
+// lyingStrategy is a strategy that answers wrongly while lie is set.
+type lyingStrategy struct {
+	mu       sync.Mutex
+	lieAbout func(batch.Lane) []batch.Run // the wrong answer; nil for the right one
 }
 
-func (l *liar) Select(lane batch.Lane) []batch.Run {
+func (l *lyingStrategy) Select(lane batch.Lane) []batch.Run {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lie == nil {
+	if l.lieAbout == nil {
 		return queuer.Parallel(0).Select(lane)
 	}
-	return l.lie(lane)
+	return l.lieAbout(lane)
 }
 
 // If a strategy gives a wrong answer, no batch is sent that may not be sent: the lane is held,
@@ -173,19 +173,19 @@ func TestALyingStrategyHoldsItsLane(t *testing.T) {
 						require.NoError(t, st.Add(t.Context(), batch.Batch{ID: id, Service: service, Payload: []byte(id), Footprint: batch.Footprint{Writes: []string{write}}}))
 					}
 				}
-				s := &liar{}
-				s.lie = func(l batch.Lane) []batch.Run {
+				s := &lyingStrategy{}
+				s.lieAbout = func(l batch.Lane) []batch.Run {
 					if l.Service == "good" {
 						return queuer.Parallel(0).Select(l)
 					}
 					return lie(l)
 				}
 				w := &world{lanes: []batch.ServiceID{"bad", "good"}}
-				onStore(w, st, store.Resend{})
+				useStore(w, st, store.Resend{})
 				_, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Strategy{Name: "liar", Window: 100, Select: s.Select} })
 				synctest.Wait()
-				assert.Equal(t, []batch.ID{"good0", "good2"}, ids(w.posts()))
-				assert.Len(t, look(w, func() []error { return w.held }), 1, "reported")
+				assert.Equal(t, []batch.ID{"good0", "good2"}, postedIDs(w.posts()))
+				assert.Len(t, locked(w, func() []error { return w.heldErrors }), 1, "reported")
 				for i := range 3 {
 					rec, err := st.Get(t.Context(), batch.Key{Service: "bad", ID: batch.ID(fmt.Sprint("bad", i))})
 					require.NoError(t, err)
@@ -193,18 +193,18 @@ func TestALyingStrategyHoldsItsLane(t *testing.T) {
 					assert.Zero(t, rec.Attempt)
 				}
 				s.mu.Lock()
-				s.lie = nil
+				s.lieAbout = nil
 				s.mu.Unlock()
 				time.Sleep(2 * scan)
 				synctest.Wait()
 				stop()
-				assert.Equal(t, []batch.ID{"good0", "good2", "bad0", "bad2"}, ids(w.posts()), "what conflicts still waits")
+				assert.Equal(t, []batch.ID{"good0", "good2", "bad0", "bad2"}, postedIDs(w.posts()), "what conflicts still waits")
 			})
 		})
 	}
 }
 
-func ids(posts []post) (out []batch.ID) {
+func postedIDs(posts []post) (out []batch.ID) {
 	for _, p := range posts {
 		out = append(out, p.ids...)
 	}

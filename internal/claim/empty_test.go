@@ -20,7 +20,7 @@ func TestEmpty(t *testing.T) {
 			lanes []batch.ServiceID
 			err   error
 			empty bool
-		}{{empty: true}, {lanes: services(3)}, {}, {empty: true}, {err: errStore}}
+		}{{empty: true}, {lanes: serviceNames(3)}, {}, {empty: true}, {err: errStore}}
 		var n atomic.Int64
 		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) {
 			if i := int(n.Add(1)) - 1; i < len(answers) {
@@ -41,6 +41,6 @@ func TestEmpty(t *testing.T) {
 		}
 		assert.True(t, q.Empty(scan), "the scan that failed was made again")
 		stop()
-		assert.False(t, look(w, func() bool { return w.scans[2].Start }), "the third scan went on behind the second")
+		assert.False(t, locked(w, func() bool { return w.scans[2].Start }), "the third scan went on behind the second")
 	})
 }

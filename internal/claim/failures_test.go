@@ -34,20 +34,20 @@ func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 		begin := w.now()
 		q.Hint("named")
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{begin}, w.asked("named"), "at once")
+		assert.Equal(t, []time.Duration{begin}, w.askTimes("named"), "at once")
 		fails.Store(false)
 		time.Sleep(6 * time.Second)
-		require.NotEmpty(t, w.asked("found"), "within seconds after ten minutes of failures")
+		require.NotEmpty(t, w.askTimes("found"), "within seconds after ten minutes of failures")
 		fails.Store(true)
 		time.Sleep(scan)
 		fails.Store(false)
-		n, begin := len(w.asked("found")), w.now()
+		n, begin := len(w.askTimes("found")), w.now()
 		time.Sleep(scan)
 		synctest.Wait()
 		stop()
-		require.Greater(t, len(w.asked("found")), n)
-		assert.Less(t, w.asked("found")[n]-begin, 6*time.Second)
-		assert.Less(t, len(w.trouble), 10*60/4+20, "with pauses")
+		require.Greater(t, len(w.askTimes("found")), n)
+		assert.Less(t, w.askTimes("found")[n]-begin, 6*time.Second)
+		assert.Less(t, len(w.troubles), 10*60/4+20, "with pauses")
 	})
 }
 
@@ -63,10 +63,10 @@ func TestNamedLanesGoOnWhileAScanLasts(t *testing.T) {
 		time.Sleep(time.Second)
 		q.Hint("named")
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{time.Second}, w.asked("named"), "at once")
+		assert.Equal(t, []time.Duration{time.Second}, w.askTimes("named"), "at once")
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{4 * time.Second}, w.asked("found"))
+		assert.Equal(t, []time.Duration{4 * time.Second}, w.askTimes("found"))
 		stop()
 	})
 }
@@ -85,8 +85,8 @@ func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
 		time.Sleep(10*scan - time.Second)
 		synctest.Wait()
 		stop()
-		assert.Len(t, w.asked("s"), 10)
-		for i, at := range w.asked("s") {
+		assert.Len(t, w.askTimes("s"), 10)
+		for i, at := range w.askTimes("s") {
 			assert.InDelta(t, time.Duration(i)*scan, at, float64(time.Second))
 		}
 	})
@@ -106,7 +106,7 @@ func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 			salts = append(salts, q.Salt)
 			if first {
 				first = false
-				return store.Claimed{Runs: []store.ClaimedRun{run("s", "a", "b"), run("t", "c")}}, errStore
+				return store.Claimed{Runs: []store.ClaimedRun{claimedRun("s", "a", "b"), claimedRun("t", "c")}}, errStore
 			}
 			return store.Claimed{}, nil
 		}
@@ -142,16 +142,16 @@ func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 			return store.Claimed{}, nil
 		}
 		q, stop := w.start(t, nil)
-		q.Hint(services(1000)...)
+		q.Hint(serviceNames(1000)...)
 		time.Sleep(10 * time.Minute)
-		n := len(w.journal())
+		n := len(w.claimCalls())
 		assert.Less(t, n, 10*60*5, "a handful of claims, and a pause")
 		down.Store(false)
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		stop()
 		claimed := map[batch.ServiceID]bool{}
-		for _, c := range w.journal()[n:] {
+		for _, c := range w.claimCalls()[n:] {
 			for _, s := range c.lanes {
 				claimed[s] = true
 			}
@@ -165,10 +165,10 @@ func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
-		var q *asked
+		var q *queuerTest
 		w.claim = func(c store.ClaimQuery, _ store.Choose) (out store.Claimed, _ error) {
 			for _, s := range c.Lanes {
-				out.Runs = append(out.Runs, run(s, batch.ID("of "+s)))
+				out.Runs = append(out.Runs, claimedRun(s, batch.ID("of "+s)))
 				time.AfterFunc(time.Millisecond, func() { q.Hint(s) }) // as when it is put back
 			}
 			return out, nil
@@ -178,7 +178,7 @@ func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
-		assert.Less(t, len(w.journal()), 2*30)
+		assert.Less(t, len(w.claimCalls()), 2*30)
 		assert.Empty(t, w.posts())
 	})
 }
@@ -188,7 +188,7 @@ func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 func TestAPanicLosesNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Bool
-		w := &world{lanes: services(3), closed: func(batch.ServiceID) time.Duration {
+		w := &world{lanes: serviceNames(3), closedFor: func(batch.ServiceID) time.Duration {
 			if panics.CompareAndSwap(true, false) {
 				panic("once")
 			}
@@ -199,8 +199,8 @@ func TestAPanicLosesNoLane(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		q.Hint("s00")
 		time.Sleep(10 * time.Minute)
-		for _, s := range services(3) {
-			assert.NotEmpty(t, w.asked(s), s)
+		for _, s := range serviceNames(3) {
+			assert.NotEmpty(t, w.askTimes(s), s)
 		}
 		stop()
 	})

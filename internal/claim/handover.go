@@ -38,13 +38,13 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 		return 0, fmt.Errorf("%w: %w", errNotLoaded, err)
 	}
 	for _, r := range claimed.Runs {
-		c.o.Claimed(ctx, r)
+		c.options.Claimed(ctx, r)
 	}
-	if n > 0 && wall.Until(until) < c.o.RequestTime {
+	if n > 0 && wall.Until(until) < c.options.RequestTime {
 		// The submitter would put the run back without a report, and the lane would be claimed
 		// again at once.
 		c.putBack(claimed.Runs)
-		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errTooLate, c.o.Query.TTL)
+		return 0, fmt.Errorf("%w: the claim took so long that no request fits into the rest of it: a longer ClaimTTL than %s is needed, or a quicker database", errTooLate, c.options.Query.TTL)
 	}
 	payloads := make([][]byte, 0, n) // those of all runs
 	for _, r := range claimed.Runs {
@@ -55,11 +55,11 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 				payload, loaded = loaded[0], loaded[1:]
 			}
 			if payload == nil { // the payload is lost or was never complete: only its own lane waits
-				c.o.Held(r.Service, fmt.Errorf("payload of %s: %w", b.Key, batch.ErrNotFound))
+				c.options.Held(r.Service, fmt.Errorf("payload of %s: %w", b.Key, batch.ErrNotFound))
 			}
 			payloads = append(payloads, payload)
 		}
-		c.sub.Post(r, payloads[from:], until)
+		c.submitter.Post(r, payloads[from:], until)
 	}
 	return n, nil
 }
@@ -67,7 +67,7 @@ func (c *claimer) handOver(ctx context.Context, claimed store.Claimed, until tim
 // putBack returns the batches of runs that will not be posted.
 func (c *claimer) putBack(runs []store.ClaimedRun) {
 	for _, r := range runs {
-		c.sub.Return(r.Batches)
+		c.submitter.Return(r.Batches)
 	}
 }
 

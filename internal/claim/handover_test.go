@@ -25,7 +25,7 @@ func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 			}
 			first = false
 			time.Sleep(7 * time.Second) // the database is slow
-			return store.Claimed{Runs: []store.ClaimedRun{run("s", "a", "b"), run("t", "c")}}, nil
+			return store.Claimed{Runs: []store.ClaimedRun{claimedRun("s", "a", "b"), claimedRun("t", "c")}}, nil
 		}
 		w.payloads = func(refs []store.Ref) ([][]byte, error) {
 			time.Sleep(3 * time.Second)
@@ -38,7 +38,7 @@ func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		stop()
-		until := 2*time.Second + ttl - margin
+		until := 2*time.Second + claimTTL - claimMargin
 		assert.Equal(t, []post{
 			{12 * time.Second, until, []batch.ID{"a", "b"}, []string{"1", "2"}},
 			{12 * time.Second, until, []batch.ID{"c"}, []string{"3"}},
@@ -60,8 +60,8 @@ func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{payloads: c.payloads, claim: once(store.Claimed{
-					Runs: []store.ClaimedRun{run("s", "a", "b", "c"), run("t", "d")},
+				w := &world{payloads: c.payloads, claim: answerOnce(store.Claimed{
+					Runs: []store.ClaimedRun{claimedRun("s", "a", "b", "c"), claimedRun("t", "d")},
 				})}
 				q, stop := w.start(t, nil)
 				q.Hint("s")
@@ -79,15 +79,15 @@ func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 // nevertheless. If they were put back, they would be claimed and reported again, for ever.
 func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1"), run("b", "2")}})}
+		w := &world{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1"), claimedRun("b", "2")}})}
 		q, stop := w.start(t, func(o *claim.Options) {
 			o.Claimed = func(ctx context.Context, _ store.ClaimedRun) { <-ctx.Done() }
 		})
 		q.Hint("a", "b")
-		time.Sleep(ttl)
+		time.Sleep(claimTTL)
 		synctest.Wait()
 		require.Len(t, w.posts(), 2)
-		assert.Equal(t, ttl/4, w.posts()[1].at, "the rest of the claim's time is for the requests")
+		assert.Equal(t, claimTTL/4, w.posts()[1].at, "the rest of the claim's time is for the requests")
 		assert.Empty(t, w.returned)
 		stop()
 	})
@@ -109,9 +109,9 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 			for _, s := range q.Lanes {
 				if s == "bad" {
-					c.Runs = append(c.Runs, run("bad", "before", "gone", "after"))
+					c.Runs = append(c.Runs, claimedRun("bad", "before", "gone", "after"))
 				} else {
-					c.Runs = append(c.Runs, run(s, batch.ID("of "+s)))
+					c.Runs = append(c.Runs, claimedRun(s, batch.ID("of "+s)))
 				}
 			}
 			return c, nil
@@ -130,8 +130,8 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 		assert.Equal(t, []batch.ID{"before", "gone", "after", "of good", "of better"}, ids, "the others at once")
 		assert.Equal(t, []string{"x", "", "x"}, w.posts()[0].payloads, "the submitter stops the run there")
 		assert.Empty(t, w.returned)
-		require.Len(t, w.held, 1)
-		require.ErrorIs(t, w.held[0], batch.ErrNotFound)
+		require.Len(t, w.heldErrors, 1)
+		require.ErrorIs(t, w.heldErrors[0], batch.ErrNotFound)
 	})
 }
 
@@ -147,7 +147,7 @@ func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 			}
 			return out, nil
 		}}
-		runs := []store.ClaimedRun{run("s", "a", "b", "c"), run("t", "d"), run("u", "e", "f")}
+		runs := []store.ClaimedRun{claimedRun("s", "a", "b", "c"), claimedRun("t", "d"), claimedRun("u", "e", "f")}
 		row := int64(0)
 		for _, r := range runs {
 			for i := range r.Batches {
@@ -155,7 +155,7 @@ func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 				r.Batches[i].Row = row
 			}
 		}
-		w.claim = once(store.Claimed{Runs: runs, Payloads: map[int64][]byte{2: []byte("came b"), 4: nil, 6: []byte("came f")}})
+		w.claim = answerOnce(store.Claimed{Runs: runs, Payloads: map[int64][]byte{2: []byte("came b"), 4: nil, 6: []byte("came f")}})
 		q, stop := w.start(t, nil)
 		q.Hint("s", "t", "u")
 		time.Sleep(time.Second)
@@ -167,8 +167,8 @@ func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 			sent = append(sent, p.payloads)
 		}
 		assert.Equal(t, [][]string{{"loaded a", "came b", "loaded c"}, {""}, {"loaded e", "came f"}}, sent)
-		require.Len(t, w.held, 1)
-		require.ErrorIs(t, w.held[0], batch.ErrNotFound)
+		require.Len(t, w.heldErrors, 1)
+		require.ErrorIs(t, w.heldErrors[0], batch.ErrNotFound)
 	})
 }
 
@@ -176,9 +176,9 @@ func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 func TestNothingIsLoadedWhereAllPayloadsCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
-		r := run("s", "a")
+		r := claimedRun("s", "a")
 		r.Batches[0].Row = 1
-		w.claim = once(store.Claimed{Runs: []store.ClaimedRun{r}, Payloads: map[int64][]byte{1: []byte("came")}})
+		w.claim = answerOnce(store.Claimed{Runs: []store.ClaimedRun{r}, Payloads: map[int64][]byte{1: []byte("came")}})
 		q, stop := w.start(t, nil)
 		q.Hint("s")
 		time.Sleep(time.Second)
@@ -192,7 +192,7 @@ func TestNothingIsLoadedWhereAllPayloadsCame(t *testing.T) {
 // No claim is made while no hand could post its batches.
 func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: services(3)}
+		w := &world{lanes: serviceNames(3)}
 		w.room = func() (int, time.Duration) {
 			switch {
 			case w.now() < 2*time.Second:
@@ -205,22 +205,22 @@ func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 		q, stop := w.start(t, nil)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		require.Empty(t, w.journal())
+		require.Empty(t, w.claimCalls())
 		time.Sleep(time.Second)
 		q.Wake()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		stop()
-		require.Equal(t, []call{
+		require.Equal(t, []claimCall{
 			{4 * time.Second, []batch.ServiceID{"s00", "s01"}, 2},
 			{4 * time.Second, []batch.ServiceID{"s02"}, 1},
-		}, w.journal(), "then as much as there is room for, and the hints were kept")
+		}, w.claimCalls(), "then as much as there is room for, and the hints were kept")
 	})
 }
 
 func TestRoomIsAskedForWhenItMayHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: services(1)}
+		w := &world{lanes: serviceNames(1)}
 		w.room = func() (int, time.Duration) {
 			if left := 1300*time.Millisecond - w.now(); left > 0 {
 				return 0, left
@@ -231,7 +231,7 @@ func TestRoomIsAskedForWhenItMayHaveChanged(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		stop()
-		assert.Equal(t, []time.Duration{1300 * time.Millisecond}, w.asked("s00"))
+		assert.Equal(t, []time.Duration{1300 * time.Millisecond}, w.askTimes("s00"))
 	})
 }
 
@@ -239,7 +239,7 @@ func TestRoomIsAskedForWhenItMayHaveChanged(t *testing.T) {
 func TestClosedServicesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
-		w.closed = func(s batch.ServiceID) time.Duration {
+		w.closedFor = func(s batch.ServiceID) time.Duration {
 			if s == "closed" {
 				return max(0, 3500*time.Millisecond-w.now())
 			}
@@ -251,8 +251,8 @@ func TestClosedServicesWait(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
 		stop()
-		assert.Equal(t, []time.Duration{0}, w.asked("open"))
-		assert.Equal(t, []time.Duration{3500 * time.Millisecond}, w.asked("closed"))
+		assert.Equal(t, []time.Duration{0}, w.askTimes("open"))
+		assert.Equal(t, []time.Duration{3500 * time.Millisecond}, w.askTimes("closed"))
 	})
 }
 
@@ -262,7 +262,7 @@ func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 		w := &world{}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Second)
-			return store.Claimed{Runs: []store.ClaimedRun{run(q.Lanes[0], "of "+batch.ID(q.Lanes[0]))}}, nil
+			return store.Claimed{Runs: []store.ClaimedRun{claimedRun(q.Lanes[0], "of "+batch.ID(q.Lanes[0]))}}, nil
 		}
 		q, stop := w.start(t, func(o *claim.Options) { o.LanesPerClaim = 1 })
 		q.Hint("a", "b", "c")
@@ -270,7 +270,7 @@ func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 		stop()
 		require.Len(t, w.posts(), 2, "what they took is handed over")
 		assert.ElementsMatch(t, [][]batch.ID{{"of a"}, {"of b"}}, [][]batch.ID{w.posts()[0].ids, w.posts()[1].ids})
-		assert.Len(t, w.journal(), 2, "and c is not begun")
+		assert.Len(t, w.claimCalls(), 2, "and c is not begun")
 	})
 }
 
@@ -286,13 +286,13 @@ func TestABadStrategyIsReported(t *testing.T) {
 			return store.Claimed{}, nil
 		}
 		q, stop := w.start(t, func(o *claim.Options) {
-			o.Strategy = strategy(func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
+			o.Strategy = strategyOf(func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 		})
 		q.Hint("s")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		stop()
-		assert.Len(t, w.held, 1)
+		assert.Len(t, w.heldErrors, 1)
 	})
 }
 
@@ -313,13 +313,13 @@ func TestClaimsBesideEachOther(t *testing.T) {
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
 		stop()
-		require.ElementsMatch(t, []call{
+		require.ElementsMatch(t, []claimCall{
 			{0, []batch.ServiceID{"a", "b", "c"}, 3},
 			{0, []batch.ServiceID{"d", "e"}, 2},
-		}, w.journal()[:2])
+		}, w.claimCalls()[:2])
 		var after []batch.ServiceID
-		for _, c := range w.journal()[2:] {
-			assert.Equal(t, time.Second, c.at)
+		for _, c := range w.claimCalls()[2:] {
+			assert.Equal(t, time.Second, c.sentAfter)
 			after = append(after, c.lanes...)
 		}
 		assert.ElementsMatch(t, []batch.ServiceID{"a", "f", "g"}, after)
@@ -341,8 +341,8 @@ func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		stop()
-		assert.Equal(t, []time.Duration{0, time.Second}, w.asked("a"))
-		assert.Equal(t, []time.Duration{0}, w.asked("b"), "nor does it hold up another")
+		assert.Equal(t, []time.Duration{0, time.Second}, w.askTimes("a"))
+		assert.Equal(t, []time.Duration{0}, w.askTimes("b"), "nor does it hold up another")
 	})
 }
 
@@ -352,16 +352,16 @@ func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 func TestAScanWaitsForWhatTheLastOneCameUpon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true
-		w := &world{lanes: services(9)}
+		w := &world{lanes: serviceNames(9)}
 		w.room = func() (int, time.Duration) {
-			if look(w, func() bool { return full }) {
+			if locked(w, func() bool { return full }) {
 				return 0, 0
 			}
 			return 100, 0
 		}
 		q, stop := w.start(t, nil)
 		time.Sleep(20 * scan)
-		assert.Len(t, look(w, func() []store.LanesQuery { return w.scans }), 1)
+		assert.Len(t, locked(w, func() []store.LanesQuery { return w.scans }), 1)
 		w.mu.Lock()
 		full = false
 		w.mu.Unlock()
@@ -370,7 +370,7 @@ func TestAScanWaitsForWhatTheLastOneCameUpon(t *testing.T) {
 		time.Sleep(3 * scan)
 		synctest.Wait()
 		for _, s := range w.lanes {
-			if asked := w.asked(s); assert.NotEmpty(t, asked, s) {
+			if asked := w.askTimes(s); assert.NotEmpty(t, asked, s) {
 				assert.LessOrEqual(t, asked[0]-at, 2*scan+scan/4, s)
 			}
 		}

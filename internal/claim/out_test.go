@@ -15,10 +15,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// oneOfEach claims a batch of each lane that it is asked for.
-func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
+// claimOneOfEach claims a batch of each lane that it is asked for.
+func claimOneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 	for _, s := range q.Lanes {
-		c.Runs = append(c.Runs, run(s, batch.ID(s)))
+		c.Runs = append(c.Runs, claimedRun(s, batch.ID(s)))
 	}
 	return c, nil
 }
@@ -27,16 +27,16 @@ func oneOfEach(q store.ClaimQuery, _ store.Choose) (c store.Claimed, _ error) {
 // The claim is made when that batch is final, or a little later if nothing reports the end. The
 // same holds for a run of a strategy that relies on the ledger's order.
 func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
-	for name, over := range map[string]func(*asked){
-		"final":     func(q *asked) { q.Hint("a") },
-		"put back":  func(q *asked) { q.HintIn("a", 0) },
-		"fenced":    func(q *asked) { q.RunEnded("a") },
-		"not heard": func(*asked) { time.Sleep(scan - 3*time.Second) },
+	for name, over := range map[string]func(*queuerTest){
+		"final":     func(q *queuerTest) { q.Hint("a") },
+		"put back":  func(q *queuerTest) { q.HintIn("a", 0) },
+		"fenced":    func(q *queuerTest) { q.RunEnded("a") },
+		"not heard": func(*queuerTest) { time.Sleep(scan - 3*time.Second) },
 	} {
 		for _, strategy := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(4)} {
 			t.Run(fmt.Sprintf("%s/%T", name, strategy), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := &world{claim: oneOfEach}
+					w := &world{claim: claimOneOfEach}
 					q, stop := w.start(t, func(o *claim.Options) { o.Strategy = strategy })
 					q.Hint("a")
 					for range 3 {
@@ -46,8 +46,8 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 					over(q)
 					at := w.now()
 					synctest.Wait()
-					assert.Equal(t, []time.Duration{0, at}, w.asked("a"))
-					assert.Equal(t, []time.Duration{time.Second}, w.asked("b"), "which is no reason to leave another alone")
+					assert.Equal(t, []time.Duration{0, at}, w.askTimes("a"))
+					assert.Equal(t, []time.Duration{time.Second}, w.askTimes("b"), "which is no reason to leave another alone")
 					stop()
 				})
 			})
@@ -59,14 +59,14 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 // claim left out.
 func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1", "2")}, Left: []batch.ServiceID{"a"}})}
+		w := &world{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1", "2")}, Left: []batch.ServiceID{"a"}})}
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Pipelined(4) })
 		q.Hint("a")
 		time.Sleep(time.Second)
 		q.Hint("a")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{0, time.Second}, w.asked("a"))
+		assert.Equal(t, []time.Duration{0, time.Second}, w.askTimes("a"))
 		stop()
 	})
 }
@@ -74,16 +74,16 @@ func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
 // A scan that finds a lane with a batch under way does not cause a claim of it.
 func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: []batch.ServiceID{"a"}, claim: oneOfEach}
+		w := &world{lanes: []batch.ServiceID{"a"}, claim: claimOneOfEach}
 		q, stop := w.start(t, nil)
 		time.Sleep(scan / 2)
 		q.Hint("a")
 		time.Sleep(scan * 3 / 4)
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{0, scan / 2}, w.asked("a"))
+		assert.Equal(t, []time.Duration{0, scan / 2}, w.askTimes("a"))
 		time.Sleep(scan / 4)
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{0, scan / 2, scan * 3 / 2}, w.asked("a"))
+		assert.Equal(t, []time.Duration{0, scan / 2, scan * 3 / 2}, w.askTimes("a"))
 		stop()
 	})
 }
@@ -91,14 +91,14 @@ func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 // If more batches of a lane may be under way, an added batch causes a claim.
 func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: oneOfEach}
+		w := &world{claim: claimOneOfEach}
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Parallel(0) })
 		for range 3 {
 			q.Added("a")
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, w.asked("a"))
+		assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, w.askTimes("a"))
 		stop()
 	})
 }
@@ -106,15 +106,15 @@ func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 // A batch may become final before its claim has ended, and its lane is then claimed again.
 func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: once(store.Claimed{Runs: []store.ClaimedRun{run("a", "1")}})}
-		var q *asked
+		w := &world{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1")}})}
+		var q *queuerTest
 		q, stop := w.start(t, func(o *claim.Options) {
 			o.Claimed = func(context.Context, store.ClaimedRun) { q.Hint("a") }
 		})
 		q.Hint("a")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{0, 0}, w.asked("a"))
+		assert.Equal(t, []time.Duration{0, 0}, w.askTimes("a"))
 		stop()
 	})
 }
@@ -123,15 +123,15 @@ func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 // its batch causes no claim.
 func TestLanesThatWereLeftAloneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: oneOfEach}
+		w := &world{claim: claimOneOfEach}
 		q, stop := w.start(t, nil)
 		q.Hint("a")
 		time.Sleep(2*scan + time.Second)
 		q.RunEnded("a")
 		q.RunEnded("b")
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{0}, w.asked("a"))
-		assert.Empty(t, w.asked("b"))
+		assert.Equal(t, []time.Duration{0}, w.askTimes("a"))
+		assert.Empty(t, w.askTimes("b"))
 		stop()
 	})
 }

@@ -78,8 +78,8 @@ type Options struct {
 // claim, claims from them, gives the runs to the submitter, and writes into the table when each
 // lane is due next.
 type Queuer struct {
-	sub        Submitter
-	o          *Options
+	submitter  Submitter
+	options    *Options
 	lanes      *lanes.Table
 	claimer    *claimer
 	endedTasks chan claimTask
@@ -98,14 +98,14 @@ type Queuer struct {
 func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 	bad := &strategyErrors{}
 	return &Queuer{
-		sub: sub, o: &o, lanes: table, endedTasks: make(chan claimTask, maxTasks), pauses: loop.NewBriefPauses(),
+		submitter: sub, options: &o, lanes: table, endedTasks: make(chan claimTask, maxTasks), pauses: loop.NewBriefPauses(),
 		claimer: &claimer{
-			store: s, sub: sub, o: &o, lanes: table, strategyErrs: bad,
-			choose: queuer.Choose(o.Strategy, o.KeepsOrder, bad.add), wanted: queuer.Wants(o.Strategy, o.KeepsOrder),
+			store: s, submitter: sub, options: &o, lanes: table, strategyErrs: bad,
+			choose: queuer.Choose(o.Strategy, o.KeepsOrder, bad.add), wantedBatches: queuer.Wants(o.Strategy, o.KeepsOrder),
 			oneRun: o.Strategy.OneRun(),
 		},
 		scan: scan{
-			store: s, o: &o, lanes: table, fromStart: true, due: time.Now(), pause: loop.NewBriefPauses(), ended: make(chan scanResult, 1),
+			store: s, options: &o, lanes: table, fromStart: true, dueAt: time.Now(), pause: loop.NewBriefPauses(), ended: make(chan scanResult, 1),
 		},
 	}
 }
@@ -115,7 +115,7 @@ func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 // leaves out lanes that are paused or halted ([store.Store].Lanes).
 func (q *Queuer) Empty(d time.Duration) bool {
 	e := q.scan.empty.Load()
-	if e != nil && time.Since(e.began) <= d {
+	if e != nil && time.Since(e.scanBegan) <= d {
 		return true
 	}
 	_, _, rests := q.Rests()
@@ -127,15 +127,15 @@ func (q *Queuer) Empty(d time.Duration) bool {
 // found nothing. It may be called at any time.
 func (q *Queuer) Rests() (since, began time.Time, rests bool) {
 	e := q.scan.empty.Load()
-	if e == nil || !time.Now().Before(e.until) || q.o.Rest() <= 0 {
+	if e == nil || !time.Now().Before(e.nextScan) || q.options.Rest() <= 0 {
 		return time.Time{}, time.Time{}, false
 	}
-	return e.since, e.began, true
+	return e.since, e.scanBegan, true
 }
 
 // Scan makes the next scan come soon, because another process has told that some lane has work.
 func (q *Queuer) Scan() {
-	q.scan.hinted.Store(true)
+	q.scan.isHinted.Store(true)
 	q.lanes.Wake()
 }
 
@@ -145,7 +145,7 @@ func (q *Queuer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() {
-		if q.scan.running {
+		if q.scan.isRunning {
 			q.scan.end(ctx, <-q.scan.ended)
 		}
 		for q.tasks > 0 {
@@ -167,23 +167,23 @@ func (q *Queuer) Run(ctx context.Context) {
 		if q.scan.dueIn() <= 0 {
 			q.scan.begin(ctx)
 		}
-		again := q.round(ctx)
+		again := q.runRound(ctx)
 		timer.Reset(max(0, min(again, q.scan.dueIn())))
 	}
 }
 
-// round begins claims of the lanes that are due, as many as the submitter has room for, and
+// runRound begins claims of the lanes that are due, as many as the submitter has room for, and
 // returns the time until the next round.
-func (q *Queuer) round(ctx context.Context) (again time.Duration) {
+func (q *Queuer) runRound(ctx context.Context) (again time.Duration) {
 	for ctx.Err() == nil {
 		if wait := time.Until(q.downUntil); wait > 0 {
 			return wait
 		}
-		room, wait := q.sub.Room()
-		if room -= q.tasksRoom; room <= 0 || q.tasks == maxTasks || q.tasks > 0 && room < q.o.LanesPerClaim/8 {
+		room, wait := q.submitter.Room()
+		if room -= q.tasksRoom; room <= 0 || q.tasks == maxTasks || q.tasks > 0 && room < q.options.LanesPerClaim/8 {
 			return cmp.Or(wait, time.Hour) // the end of a claim wakes the queuer, too
 		}
-		lanes := q.lanes.Take(min(q.o.LanesPerClaim, room))
+		lanes := q.lanes.Take(min(q.options.LanesPerClaim, room))
 		if len(lanes) == 0 {
 			break
 		}
@@ -203,7 +203,7 @@ func (q *Queuer) beginClaim(ctx context.Context, taken []batch.ServiceID, room i
 	}()
 	var open []batch.ServiceID
 	for _, s := range taken {
-		if wait := q.sub.Closed(s); wait > 0 {
+		if wait := q.submitter.Closed(s); wait > 0 {
 			q.lanes.Back(time.Now().Add(wait), s)
 		} else {
 			open = append(open, s)
@@ -217,8 +217,8 @@ func (q *Queuer) beginClaim(ctx context.Context, taken []batch.ServiceID, room i
 
 // startTask starts a claim from lanes, beside the claims under way.
 func (q *Queuer) startTask(ctx context.Context, lanes []batch.ServiceID, room int) {
-	room = min(room, q.o.LanesPerClaim)
-	if window := q.o.Query.Window; window <= room/len(lanes) { // compared in this way, no window makes the product overflow
+	room = min(room, q.options.LanesPerClaim)
+	if window := q.options.Query.Window; window <= room/len(lanes) { // compared in this way, no window makes the product overflow
 		room = window * len(lanes)
 	}
 	f := claimTask{room: room, roomLeft: room}
@@ -236,17 +236,17 @@ func (q *Queuer) endTask(f claimTask) {
 	q.tasks--
 	q.tasksRoom -= f.room
 	if f.err != nil {
-		q.o.Trouble(f.err)
+		q.options.Trouble(f.err)
 	}
 	for _, s := range f.heldLanes {
-		q.o.Held(s, f.err)
+		q.options.Held(s, f.err)
 	}
 	for _, b := range f.strategyErrs {
-		q.o.Held(b.service, b.err)
+		q.options.Held(b.service, b.err)
 	}
 	// A lane that has failed is claimed from alone, so claims in a row may be of one lane. One
 	// lane that fails again and again does not show that the store fails.
-	if f.succeeded {
+	if f.hasSucceeded {
 		q.failedLanes = 0
 	}
 	if f.failedLanes > 1 || f.failedLane != q.failedLane {

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	ttl    = time.Minute
-	margin = 5 * time.Second
-	scan   = 10 * time.Second
+	claimTTL    = time.Minute
+	claimMargin = 5 * time.Second
+	scan        = 10 * time.Second
 )
 
 // Promise 6: a lane without a hint is found, however many lanes there are, at the latest after as
 // many scans as it takes to read all lanes.
 func TestTheScanRotatesOverAllLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: append([]batch.ServiceID{""}, services(7)...)} // LanesPerScan is 3
+		w := &world{lanes: append([]batch.ServiceID{""}, serviceNames(7)...)} // LanesPerScan is 3
 		_, stop := w.start(t, nil)
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
 		stop()
 		for i, s := range w.lanes {
 			first := time.Duration(i/3) * scan
-			assert.Equal(t, []time.Duration{first, first + 3*scan}, w.asked(s), "lane %q", s)
+			assert.Equal(t, []time.Duration{first, first + 3*scan}, w.askTimes(s), "lane %q", s)
 		}
 		assert.Equal(t, store.LanesQuery{Start: true, Limit: 3}, w.scans[0])
 		assert.Equal(t, store.LanesQuery{After: "s01", Limit: 3}, w.scans[1])
@@ -77,7 +77,7 @@ func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 func TestTheScanGoesOnAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
-		lanes, n := services(9), 0
+		lanes, n := serviceNames(9), 0
 		w.list = func(q store.LanesQuery) (out []batch.ServiceID, _ error) {
 			if n++; n%2 == 0 {
 				return nil, errStore
@@ -94,7 +94,7 @@ func TestTheScanGoesOnAfterAnError(t *testing.T) {
 		synctest.Wait()
 		stop()
 		for _, s := range lanes {
-			assert.NotEmpty(t, w.asked(s), "lane %q", s)
+			assert.NotEmpty(t, w.askTimes(s), "lane %q", s)
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestTheScanGoesOnAfterAnError(t *testing.T) {
 // reported.
 func TestALaneThatCannotBeReadWaitsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: services(3)}
+		w := &world{lanes: serviceNames(3)}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			if slices.Contains(q.Lanes, "s01") {
 				return store.Claimed{}, errStore
@@ -114,21 +114,21 @@ func TestALaneThatCannotBeReadWaitsAlone(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		for _, s := range []batch.ServiceID{"s00", "s02", "fresh"} {
-			n := len(w.asked(s))
+			n := len(w.askTimes(s))
 			begin := w.now()
 			q.Hint(s)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			at := w.asked(s)
+			at := w.askTimes(s)
 			require.Greater(t, len(at), n, "lane %q", s)
 			assert.LessOrEqual(t, at[n]-begin, 50*time.Millisecond, "lane %q is claimed from at once", s)
 		}
 		stop()
-		bad := w.asked("s01")
+		bad := w.askTimes("s01")
 		require.Greater(t, len(bad), 4)
 		assert.Less(t, len(bad), 80, "five seconds apart in the end")
-		assert.Greater(t, len(w.held), 50, "told of once it is not the store that fails now and then")
-		require.ErrorIs(t, w.held[0], errStore)
+		assert.Greater(t, len(w.heldErrors), 50, "told of once it is not the store that fails now and then")
+		require.ErrorIs(t, w.heldErrors[0], errStore)
 	})
 }
 
@@ -158,9 +158,9 @@ func TestAHintIsFollowedAtOnce(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		stop()
-		assert.Equal(t, []time.Duration{1500 * time.Millisecond}, w.asked("a"))
-		assert.Equal(t, []time.Duration{1500 * time.Millisecond}, w.asked("b"))
-		assert.Equal(t, []time.Duration{3500 * time.Millisecond}, w.asked("later"))
+		assert.Equal(t, []time.Duration{1500 * time.Millisecond}, w.askTimes("a"))
+		assert.Equal(t, []time.Duration{1500 * time.Millisecond}, w.askTimes("b"))
+		assert.Equal(t, []time.Duration{3500 * time.Millisecond}, w.askTimes("later"))
 	})
 }
 
@@ -170,7 +170,7 @@ func TestHintsLeadToScans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
 		q, stop := w.start(t, nil)
-		scans := func() int { return look(w, func() int { return len(w.scans) }) }
+		scans := func() int { return locked(w, func() int { return len(w.scans) }) }
 		for range 3 {
 			time.Sleep(time.Minute)
 			for range 8 {
@@ -196,7 +196,7 @@ func TestHintsLeadToScans(t *testing.T) {
 func TestASlowScanThatFindsMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for found, want := range map[int]int{5000: 16, 1: 4} {
-			w := &world{lanes: services(found)}
+			w := &world{lanes: serviceNames(found)}
 			all := w.lanes
 			w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
 				time.Sleep(2560 * time.Millisecond)
@@ -217,7 +217,7 @@ func TestScansTakeHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for found, took := range map[int]time.Duration{200: 150 * time.Millisecond, 4000: 4 * time.Second} {
 			w := &world{}
-			all := services(found)
+			all := serviceNames(found)
 			w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
 				time.Sleep(took)
 				return all, nil
@@ -237,7 +237,7 @@ func TestScansTakeHalfOfTheTime(t *testing.T) {
 // Lanes that a scan found, most of them without work for this process, do not delay a named lane.
 func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: services(2000)}
+		w := &world{lanes: serviceNames(2000)}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Duration(len(q.Lanes)) * time.Millisecond)
 			return store.Claimed{}, nil
@@ -249,9 +249,9 @@ func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		stop()
-		require.Len(t, w.asked("named"), 1)
-		assert.Less(t, w.asked("named")[0]-at, 20*time.Millisecond, "of two seconds that it takes to look at all")
-		assert.Len(t, w.asked("s1999"), 1, "which goes on")
+		require.Len(t, w.askTimes("named"), 1)
+		assert.Less(t, w.askTimes("named")[0]-at, 20*time.Millisecond, "of two seconds that it takes to look at all")
+		assert.Len(t, w.askTimes("s1999"), 1, "which goes on")
 	})
 }
 
@@ -270,7 +270,7 @@ func TestALockedLaneKeepsItsHint(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		stop()
-		at := w.asked("a")
+		at := w.askTimes("a")
 		require.NotEmpty(t, at)
 		assert.InDelta(t, 100*time.Millisecond, at[len(at)-1], float64(50*time.Millisecond), "soon after it was let go")
 		assert.Less(t, len(at), 50, "and without spinning")
@@ -279,15 +279,15 @@ func TestALockedLaneKeepsItsHint(t *testing.T) {
 
 func TestALaneThatWasLeftGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: once(store.Claimed{Left: []batch.ServiceID{"b"}})}
+		w := &world{claim: answerOnce(store.Claimed{Left: []batch.ServiceID{"b"}})}
 		q, stop := w.start(t, nil)
 		q.Hint("a")
 		q.Hint("b")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		stop()
-		assert.Equal(t, []time.Duration{0}, w.asked("a"))
-		assert.Equal(t, []time.Duration{0, 0}, w.asked("b"), "at once")
+		assert.Equal(t, []time.Duration{0}, w.askTimes("a"))
+		assert.Equal(t, []time.Duration{0, 0}, w.askTimes("b"), "at once")
 	})
 }
 
@@ -295,7 +295,7 @@ func TestALaneThatWasLeftGoesOn(t *testing.T) {
 // that time, and not only after the next scan.
 func TestNextReadyIsLookedAtInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: services(30), list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
+		w := &world{lanes: serviceNames(30), list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			var c store.Claimed
 			for _, s := range q.Lanes {
@@ -311,7 +311,7 @@ func TestNextReadyIsLookedAtInTime(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
 		stop()
-		at := w.asked("waits")
+		at := w.askTimes("waits")
 		require.GreaterOrEqual(t, len(at), 2)
 		assert.GreaterOrEqual(t, at[len(at)-1], 4200*time.Millisecond)
 		assert.Less(t, at[len(at)-1], 4300*time.Millisecond)
@@ -323,7 +323,7 @@ func TestNextReadyIsLookedAtInTime(t *testing.T) {
 // every few milliseconds.
 func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: services(100)}
+		w := &world{lanes: serviceNames(100)}
 		var looks atomic.Int64
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			looks.Add(int64(len(q.Lanes)))
@@ -357,7 +357,7 @@ func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 		synctest.Wait()
 		stop()
 		for _, s := range []batch.ServiceID{"a", "b"} {
-			at := w.asked(s)
+			at := w.askTimes(s)
 			require.NotEmpty(t, at)
 			assert.GreaterOrEqual(t, at[len(at)-1], 3*time.Second, "lane %q", s)
 		}
@@ -368,7 +368,7 @@ func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 // however many lanes are named all the time.
 func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		busy := services(40)
+		busy := serviceNames(40)
 		w := &world{lanes: append(slices.Clone(busy), "unnamed"), room: func() (int, time.Duration) { return 4, 0 }}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Millisecond)
@@ -380,7 +380,7 @@ func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		stop()
-		require.GreaterOrEqual(t, len(w.asked("unnamed")), 4, "after each of five scans, but perhaps the last")
-		assert.Less(t, w.asked("unnamed")[0], time.Second)
+		require.GreaterOrEqual(t, len(w.askTimes("unnamed")), 4, "after each of five scans, but perhaps the last")
+		assert.Less(t, w.askTimes("unnamed")[0], time.Second)
 	})
 }

@@ -15,20 +15,20 @@ import (
 
 // scan is the rotating scan. It finds the lanes that were not named.
 type scan struct {
-	store Store
-	o     *Options
-	lanes *lanes.Table
+	store   Store
+	options *Options
+	lanes   *lanes.Table
 
 	afterLane batch.ServiceID
 	fromStart bool
-	due       time.Time
-	// hinted is true if another process told of lanes that this one does not know, or of many. The
+	dueAt     time.Time
+	// isHinted is true if another process told of lanes that this one does not know, or of many. The
 	// next scan may then begin at soonest. Scans that were not made move soonest into the past.
-	hinted  atomic.Bool
-	soonest time.Time
-	pause   *backoff.ExponentialBackOff // the pauses after failed scans
-	running bool                        // whether a scan is under way
-	ended   chan scanResult             // its capacity is one
+	isHinted    atomic.Bool
+	soonestScan time.Time
+	pause       *backoff.ExponentialBackOff // the pauses after failed scans
+	isRunning   bool                        // whether a scan is under way
+	ended       chan scanResult             // its capacity is one
 
 	// rest is the pause after the last scan, if it found nothing open and no lane was named since;
 	// else 0. emptySince is the start of the first of the scans in a row that found nothing.
@@ -36,22 +36,22 @@ type scan struct {
 	emptySince time.Time
 	// empty is set if the last scan read all lanes and found none open. It may be read at any
 	// time.
-	empty atomic.Pointer[emptiness]
+	empty atomic.Pointer[emptyPeriod]
 }
 
-// emptiness records that a scan found nothing open.
-type emptiness struct {
-	since time.Time // since then scans have found nothing, and no lane was named
-	began time.Time // when the scan began
-	until time.Time // when the next scan begins, unless a lane is named before
+// emptyPeriod records that a scan found nothing open.
+type emptyPeriod struct {
+	since     time.Time // since then scans have found nothing, and no lane was named
+	scanBegan time.Time // when the scan began
+	nextScan  time.Time // when the next scan begins, unless a lane is named before
 }
 
 // scanResult is the result of a scan.
 type scanResult struct {
-	lanes []batch.ServiceID
-	began time.Time
-	took  time.Duration
-	err   error
+	lanes   []batch.ServiceID
+	beganAt time.Time
+	took    time.Duration
+	err     error
 }
 
 // dueIn returns the time until the next scan is due. While most of the lanes that the last scan
@@ -59,27 +59,27 @@ type scanResult struct {
 // wait longer. Several busy instances on one database would each read all lanes for the others'
 // work. This takes 0.9 of the CPU of a batch, over 10,000 lanes (258 us instead of 288).
 func (p *scan) dueIn() time.Duration {
-	if found, _ := p.lanes.Waiting(); p.running || found > p.o.LanesPerScan/2 {
+	if found, _ := p.lanes.Waiting(); p.isRunning || found > p.options.LanesPerScan/2 {
 		return time.Hour // the end of the scan, or of a claim of these lanes, wakes the queuer
 	}
-	if p.hinted.Load() && p.soonest.Before(p.due) {
-		return time.Until(p.soonest)
+	if p.isHinted.Load() && p.soonestScan.Before(p.dueAt) {
+		return time.Until(p.soonestScan)
 	}
-	return time.Until(p.due)
+	return time.Until(p.dueAt)
 }
 
 // begin reads the next lanes that have open batches, beside the claims: if the database has many
 // dead rows, a scan takes seconds, and claims do not wait for it.
 func (p *scan) begin(ctx context.Context) {
-	query := store.LanesQuery{After: p.afterLane, Start: p.fromStart, Limit: p.o.LanesPerScan}
-	p.running = true
-	p.hinted.Store(false)
+	query := store.LanesQuery{After: p.afterLane, Start: p.fromStart, Limit: p.options.LanesPerScan}
+	p.isRunning = true
+	p.isHinted.Store(false)
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, p.o.Query.TTL/4)
+		ctx, cancel := context.WithTimeout(ctx, p.options.Query.TTL/4)
 		defer cancel()
-		s := scanResult{began: time.Now()}
+		s := scanResult{beganAt: time.Now()}
 		s.lanes, s.err = p.store.Lanes(ctx, query)
-		s.took = time.Since(s.began)
+		s.took = time.Since(s.beganAt)
 		p.ended <- s
 	}()
 }
@@ -89,41 +89,41 @@ func (p *scan) begin(ctx context.Context) {
 // from the same place.
 func (p *scan) end(ctx context.Context, s scanResult) {
 	now := time.Now()
-	p.running = false
+	p.isRunning = false
 	p.empty.Store(nil)
 	nothing := p.fromStart && s.err == nil && len(s.lanes) == 0
 	share := min(max(s.took, scanShare*(s.took-time.Duration(len(s.lanes))*freeTimePerLane)), longestPause)
 	if s.err != nil {
 		p.rest = 0
-		p.due = now.Add(max(p.pause.NextBackOff(), share))
-		p.soonest = p.due
+		p.dueAt = now.Add(max(p.pause.NextBackOff(), share))
+		p.soonestScan = p.dueAt
 		p.lanes.Find(nil) // this also removes entries that hints have left
 		if ctx.Err() == nil {
-			p.o.Trouble(fmt.Errorf("scan lanes: %w", s.err))
+			p.options.Trouble(fmt.Errorf("scan lanes: %w", s.err))
 		}
 		return
 	}
 	p.pause.Reset()
 	p.lanes.Find(s.lanes)
-	p.fromStart = len(s.lanes) < p.o.LanesPerScan
+	p.fromStart = len(s.lanes) < p.options.LanesPerScan
 	if len(s.lanes) > 0 {
 		p.afterLane = s.lanes[len(s.lanes)-1]
 	}
-	if spared := now.Add(-hintedScansAtOnce * hintedScanPause); p.soonest.Before(spared) {
-		p.soonest = spared
+	if spared := now.Add(-hintedScansAtOnce * hintedScanPause); p.soonestScan.Before(spared) {
+		p.soonestScan = spared
 	}
-	p.soonest = p.soonest.Add(s.took + max(hintedScanPause, share))
+	p.soonestScan = p.soonestScan.Add(s.took + max(hintedScanPause, share))
 	if !nothing {
 		p.rest = 0
-		p.due = now.Add(max(p.o.ScanInterval, share))
+		p.dueAt = now.Add(max(p.options.ScanInterval, share))
 		return
 	}
 	if p.rest == 0 {
-		p.emptySince = s.began
+		p.emptySince = s.beganAt
 	}
-	p.rest = max(p.o.ScanInterval, min(4*p.rest, p.o.Rest()))
-	p.due = now.Add(max(p.rest, share))
-	p.empty.Store(&emptiness{p.emptySince, s.began, p.due.Add(p.o.Query.TTL / 4)})
+	p.rest = max(p.options.ScanInterval, min(4*p.rest, p.options.Rest()))
+	p.dueAt = now.Add(max(p.rest, share))
+	p.empty.Store(&emptyPeriod{p.emptySince, s.beganAt, p.dueAt.Add(p.options.Query.TTL / 4)})
 }
 
 // endRest ends a rest, because a lane was named, or because no hints arrive any more. From now on
@@ -132,14 +132,14 @@ func (p *scan) endRest() {
 	if p.rest == 0 {
 		return
 	}
-	if p.rest > p.o.ScanInterval {
-		if soon := time.Now().Add(p.o.ScanInterval); soon.Before(p.due) {
-			p.due = soon
+	if p.rest > p.options.ScanInterval {
+		if soon := time.Now().Add(p.options.ScanInterval); soon.Before(p.dueAt) {
+			p.dueAt = soon
 		}
 	}
 	p.rest = 0
 	if e := p.empty.Load(); e != nil {
-		p.empty.Store(&emptiness{began: e.began})
+		p.empty.Store(&emptyPeriod{scanBegan: e.scanBegan})
 	}
 }
 

@@ -19,11 +19,11 @@ import (
 
 var errStore = errors.New("database down")
 
-// call is one call of Claim.
-type call struct {
-	at    time.Duration // time since the start
-	lanes []batch.ServiceID
-	limit int
+// claimCall is one call of Claim.
+type claimCall struct {
+	sentAfter time.Duration // time since the start
+	lanes     []batch.ServiceID
+	limit     int
 }
 
 // world is a store and a submitter that answer by its funcs, and keep a journal. A func that is
@@ -32,20 +32,20 @@ type world struct {
 	begin time.Time
 	lanes []batch.ServiceID // the lanes with open batches, in order
 
-	claim    func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error)
-	payloads func(refs []store.Ref) ([][]byte, error)
-	list     func(q store.LanesQuery) ([]batch.ServiceID, error)
-	room     func() (int, time.Duration)
-	closed   func(batch.ServiceID) time.Duration
+	claim     func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error)
+	payloads  func(refs []store.Ref) ([][]byte, error)
+	list      func(q store.LanesQuery) ([]batch.ServiceID, error)
+	room      func() (int, time.Duration)
+	closedFor func(batch.ServiceID) time.Duration
 
-	mu       sync.Mutex
-	scans    []store.LanesQuery
-	calls    []call
-	posted   []post
-	returned []store.Claim
-	claims   int
-	held     []error
-	trouble  []error
+	mu         sync.Mutex
+	scans      []store.LanesQuery
+	calls      []claimCall
+	posted     []post
+	returned   []store.Claim
+	claims     int
+	heldErrors []error
+	troubles   []error
 }
 
 type post struct {
@@ -56,21 +56,23 @@ type post struct {
 
 func (w *world) now() time.Duration { return time.Since(w.begin) }
 
-// look reads a value of the journal under the lock.
-func look[T any](w *world, f func() T) T {
+// locked reads a value of the journal under the lock.
+func locked[T any](w *world, f func() T) T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return f()
 }
 
-func (w *world) journal() []call { return look(w, func() []call { return slices.Clone(w.calls) }) }
-func (w *world) posts() []post   { return look(w, func() []post { return slices.Clone(w.posted) }) }
+func (w *world) claimCalls() []claimCall {
+	return locked(w, func() []claimCall { return slices.Clone(w.calls) })
+}
+func (w *world) posts() []post { return locked(w, func() []post { return slices.Clone(w.posted) }) }
 
-// asked returns the times at which a lane was part of a claim.
-func (w *world) asked(s batch.ServiceID) (at []time.Duration) {
-	for _, c := range w.journal() {
+// askTimes returns the times at which a lane was part of a claim.
+func (w *world) askTimes(s batch.ServiceID) (at []time.Duration) {
+	for _, c := range w.claimCalls() {
 		if slices.Contains(c.lanes, s) {
-			at = append(at, c.at)
+			at = append(at, c.sentAfter)
 		}
 	}
 	return at
@@ -97,7 +99,7 @@ func (w *world) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 		return store.Claimed{}, err
 	}
 	w.mu.Lock()
-	w.calls = append(w.calls, call{w.now(), slices.Clone(q.Lanes), q.Limit})
+	w.calls = append(w.calls, claimCall{w.now(), slices.Clone(q.Lanes), q.Limit})
 	w.mu.Unlock()
 	if w.claim != nil {
 		c, err := w.claim(q, choose)
@@ -128,8 +130,8 @@ func (w *world) Room() (int, time.Duration) {
 }
 
 func (w *world) Closed(s batch.ServiceID) time.Duration {
-	if w.closed != nil {
-		return w.closed(s)
+	if w.closedFor != nil {
+		return w.closedFor(s)
 	}
 	return 0
 }
@@ -151,29 +153,29 @@ func (w *world) Return(claims []store.Claim) {
 	w.returned = append(w.returned, claims...)
 }
 
-// asked is a queuer with its table of lanes.
-type asked struct {
+// queuerTest is a queuer with its table of lanes.
+type queuerTest struct {
 	*claim.Queuer
 	*lanes.Table
 }
 
-func (q *asked) Hint(lanes ...batch.ServiceID)                { q.Free(time.Now(), lanes...) }
-func (q *asked) HintIn(lane batch.ServiceID, d time.Duration) { q.Free(time.Now().Add(d), lane) }
+func (q *queuerTest) Hint(lanes ...batch.ServiceID)                { q.Free(time.Now(), lanes...) }
+func (q *queuerTest) HintIn(lane batch.ServiceID, d time.Duration) { q.Free(time.Now().Add(d), lane) }
 
 // start runs a queuer as the Runner does, until the test ends.
-func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, context.CancelFunc) {
+func (w *world) start(t *testing.T, change func(*claim.Options)) (*queuerTest, context.CancelFunc) {
 	w.begin = time.Now()
 	o := claim.Options{
-		Strategy: queuer.Serial(), Query: store.ClaimQuery{TTL: ttl}, Margin: margin, ScanInterval: scan, Rest: func() time.Duration { return 0 }, BusyRest: scan, LanesPerScan: 3, LanesPerClaim: 100,
+		Strategy: queuer.Serial(), Query: store.ClaimQuery{TTL: claimTTL}, Margin: claimMargin, ScanInterval: scan, Rest: func() time.Duration { return 0 }, BusyRest: scan, LanesPerScan: 3, LanesPerClaim: 100,
 		Held: func(_ batch.ServiceID, err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.held = append(w.held, err)
+			w.heldErrors = append(w.heldErrors, err)
 		},
 		Trouble: func(err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.trouble = append(w.trouble, err)
+			w.troubles = append(w.troubles, err)
 		},
 		Claimed: func(_ context.Context, r store.ClaimedRun) {
 			w.mu.Lock()
@@ -193,20 +195,20 @@ func (w *world) start(t *testing.T, change func(*claim.Options)) (*asked, contex
 		defer close(done)
 		loop.Run(ctx, func(ctx context.Context) error { q.Run(ctx); return nil }, func(error) {})
 	}()
-	return &asked{q, table}, func() {
+	return &queuerTest{q, table}, func() {
 		cancel()
 		<-done
 	}
 }
 
-func services(n int) (out []batch.ServiceID) {
+func serviceNames(n int) (out []batch.ServiceID) {
 	for i := range n {
 		out = append(out, batch.ServiceID(fmt.Sprintf("s%02d", i)))
 	}
 	return out
 }
 
-func run(service batch.ServiceID, ids ...batch.ID) store.ClaimedRun {
+func claimedRun(service batch.ServiceID, ids ...batch.ID) store.ClaimedRun {
 	r := store.ClaimedRun{Service: service}
 	for _, id := range ids {
 		r.Batches = append(r.Batches, store.Claim{Ref: store.Ref{Key: batch.Key{Service: service, ID: id}}, Version: 2, From: batch.Queued, Attempt: 1})
@@ -214,8 +216,8 @@ func run(service batch.ServiceID, ids ...batch.ID) store.ClaimedRun {
 	return r
 }
 
-// once answers the first claim with c, and later claims with nothing.
-func once(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
+// answerOnce answers the first claim with c, and later claims with nothing.
+func answerOnce(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
 	first := true
 	return func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
 		if first {
@@ -226,7 +228,7 @@ func once(c store.Claimed) func(store.ClaimQuery, store.Choose) (store.Claimed, 
 	}
 }
 
-// strategy makes a strategy of a func.
-func strategy(sel func(batch.Lane) []batch.Run) queuer.Strategy {
+// strategyOf makes a strategy of a func.
+func strategyOf(sel func(batch.Lane) []batch.Run) queuer.Strategy {
 	return queuer.Strategy{Name: "own", Window: 10, Select: sel}
 }

@@ -20,9 +20,9 @@ type access struct {
 	// ownRow is true if the writes are of this instance's own row. They end no failures of other
 	// writes, because other tables may take no writes.
 	ownRow bool
-	// trouble reports a panic outside of loops, where nothing else would log its stack. It is nil
+	// onTrouble reports a panic outside of loops, where nothing else would log its stack. It is nil
 	// in a loop.
-	trouble func(error)
+	onTrouble func(error)
 
 	recalled *recall.Batches // learns what the store says about batches; nil outside of loops
 	// These are set for queuer and monitor, which get batches from the store, and nil for all
@@ -34,10 +34,10 @@ type access struct {
 // givenStore returns the store that New got.
 func (a access) givenStore() store.Store { return a.Store.(substituted).Store }
 
-// storeMeter returns the meter of calls to the store. In a loop, the errors for invalid input and
+// newStoreMeter returns the meter of calls to the store. In a loop, the errors for invalid input and
 // for "not found" count as answers, not as failures.
-func storeMeter(to calls, v *vitals) meter {
-	m := meter{part: "store", calls: to, vitals: v, isAnswer: func(err error) bool {
+func newStoreMeter(to callReporter, v *vitals) meter {
+	m := meter{partName: "store", reportCall: to, vitals: v, isAnswer: func(err error) bool {
 		return errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound)
 	}}
 	if v != nil {
@@ -58,7 +58,7 @@ func call[T any](ctx context.Context, a access, op string, n int, back func(T) i
 	case a.ownRow:
 		m.wholePart = &a.vitals.ownRow
 	default:
-		writes = &a.vitals.writes
+		writes = &a.vitals.loopWrites
 	}
 	err = m.call(ctx, a.loop, op, &n, writes, func() (err error) {
 		if got, err = f(); back != nil {
@@ -66,8 +66,8 @@ func call[T any](ctx context.Context, a access, op string, n int, back func(T) i
 		}
 		return err
 	})
-	if a.trouble != nil && loop.Panicked(err) {
-		a.trouble(err)
+	if a.onTrouble != nil && loop.Panicked(err) {
+		a.onTrouble(err)
 	}
 	return got, err
 }
@@ -78,23 +78,23 @@ func callErr(ctx context.Context, a access, op string, n int, f func() error) er
 	return err
 }
 
-func length[T any](all []T) int { return len(all) }
+func itemCount[T any](all []T) int { return len(all) }
 
-func countClaims(c store.Claimed) (n int) {
+func claimCount(c store.Claimed) (n int) {
 	for _, r := range c.Runs {
 		n += len(r.Batches)
 	}
 	return n
 }
 
-func countPruned(p store.Pruned) int { return p.Batches + p.Orders + p.StreamIDs + p.LaneActs }
+func prunedCount(p store.Pruned) int { return p.Batches + p.Orders + p.StreamIDs + p.LaneActs }
 
 func (a access) Add(ctx context.Context, batches ...batch.Batch) error {
 	return callErr(ctx, a, "add", len(batches), func() error { return a.Store.Add(ctx, batches...) })
 }
 
 func (a access) Upkeep(ctx context.Context) ([]store.Warning, error) {
-	return call(ctx, a, "upkeep", 0, length, func() ([]store.Warning, error) { return a.Store.Upkeep(ctx) })
+	return call(ctx, a, "upkeep", 0, itemCount, func() ([]store.Warning, error) { return a.Store.Upkeep(ctx) })
 }
 
 func (a access) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
@@ -110,7 +110,7 @@ func (a access) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 }
 
 func (a access) List(ctx context.Context, q store.ListQuery) (all []batch.Record, next store.Cursor, err error) {
-	all, err = call(ctx, a, "list", 0, length, func() (all []batch.Record, err error) {
+	all, err = call(ctx, a, "list", 0, itemCount, func() (all []batch.Record, err error) {
 		all, next, err = a.Store.List(ctx, q)
 		return all, err
 	})
@@ -118,7 +118,7 @@ func (a access) List(ctx context.Context, q store.ListQuery) (all []batch.Record
 }
 
 func (a access) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	return call(ctx, a, "lanes", 0, length, func() ([]batch.ServiceID, error) { return a.Store.Lanes(ctx, q) })
+	return call(ctx, a, "lanes", 0, itemCount, func() ([]batch.ServiceID, error) { return a.Store.Lanes(ctx, q) })
 }
 
 // Claim claims nothing from lanes that the admission refuses, and leaves out the runs of lanes in
@@ -129,9 +129,9 @@ func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 			return claimed, err
 		}
 	}
-	claimed, err = call(ctx, a, "claim", 0, countClaims, func() (store.Claimed, error) { return a.Store.Claim(ctx, q, choose) })
+	claimed, err = call(ctx, a, "claim", 0, claimCount, func() (store.Claimed, error) { return a.Store.Claim(ctx, q, choose) })
 	if err == nil && a.takeForgotten != nil {
-		claimed.Runs = a.postable(ctx, claimed.Runs)
+		claimed.Runs = a.postableRuns(ctx, claimed.Runs)
 	}
 	return claimed, err
 }
@@ -144,7 +144,7 @@ func (a access) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 func (a access) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
 	kept, err := call(ctx, a, "keep_prepared", len(all), nil, func() ([]bool, error) { return a.Store.KeepPrepared(ctx, all) })
 	if err == nil && a.recalled != nil && len(kept) == len(all) {
-		a.holdKept(all, kept)
+		a.noteKept(all, kept)
 	}
 	return kept, err
 }
@@ -158,18 +158,18 @@ func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 // followed. Pending fills in the bytes that the database has forgotten: the ledger must not be
 // asked about others.
 func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	rows, err := call(ctx, a, "pending", 0, length, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
+	rows, err := call(ctx, a, "pending", 0, itemCount, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
 	if a.admission != nil && err == nil {
 		rows, err = a.admission.ownRows(ctx, rows)
 	}
 	if a.recalled != nil && err == nil {
-		a.holdSeen(rows)
+		a.noteSeen(rows)
 	}
 	return rows, err
 }
 
 func (a access) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
-	return call(ctx, a, "witnesses", 0, length, func() ([]batch.ID, error) { return a.Store.Witnesses(ctx, ref, limit) })
+	return call(ctx, a, "witnesses", 0, itemCount, func() ([]batch.ID, error) { return a.Store.Witnesses(ctx, ref, limit) })
 }
 
 func (a access) Checked(ctx context.Context, due []store.Due) error {
@@ -177,31 +177,31 @@ func (a access) Checked(ctx context.Context, due []store.Due) error {
 }
 
 func (a access) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	return call(ctx, a, "prune", 0, countPruned, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
+	return call(ctx, a, "prune", 0, prunedCount, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
 }
 
 // datedTexts is the result of ReadTexts: texts and the database's time.
 type datedTexts struct {
-	all []store.Text
-	now time.Time
+	texts []store.Text
+	now   time.Time
 }
 
-func (t datedTexts) number() int { return len(t.all) }
+func (t datedTexts) count() int { return len(t.texts) }
 
 func (a access) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	found, err := call(ctx, a, "read_texts", len(names), nil, func() (t datedTexts, err error) {
-		t.all, t.now, err = a.Store.ReadTexts(ctx, kind, names...)
+		t.texts, t.now, err = a.Store.ReadTexts(ctx, kind, names...)
 		return t, err
 	})
-	return found.all, found.now, err
+	return found.texts, found.now, err
 }
 
 func (a access) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text, time.Time, error) {
-	found, err := call(ctx, a, "list_texts", 0, datedTexts.number, func() (t datedTexts, err error) {
-		t.all, t.now, err = a.Store.ListTexts(ctx, q)
+	found, err := call(ctx, a, "list_texts", 0, datedTexts.count, func() (t datedTexts, err error) {
+		t.texts, t.now, err = a.Store.ListTexts(ctx, q)
 		return t, err
 	})
-	return found.all, found.now, err
+	return found.texts, found.now, err
 }
 
 func (a access) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {

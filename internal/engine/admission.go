@@ -25,7 +25,7 @@ import (
 type admission struct {
 	*services
 	store          access
-	o              Options
+	options        Options
 	serviceChanged func(batch.ServiceID, error) // called with the reason when a service is held, and with nil when it is served again
 	traitsDiffer   func(error)                  // called when the recorded traits differ from the present ones
 
@@ -35,7 +35,7 @@ type admission struct {
 
 func newAdmission(all common, st access, news func(batch.ServiceID, error)) *admission {
 	return &admission{
-		services: all.ledger.services, store: st, o: all.o, serviceChanged: news,
+		services: all.ledger.services, store: st, options: all.options, serviceChanged: news,
 		traitsDiffer: func(err error) { all.events.Trouble("services", err) },
 		records:      map[string]keptRecord{},
 	}
@@ -57,14 +57,14 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 	var ask []texts.Served
 	for s, f := range unjudged {
 		if f.err == nil {
-			f.err = checkService(g.store.givenStore(), f.Traits, g.o)
+			f.err = checkService(g.store.givenStore(), f.Traits, g.options)
 		}
 		want := texts.Served{Service: s, Ledger: f.Name}
 		if f.err != nil {
 			// The batches in flight of this service may belong to another ledger, although this
 			// ledger cannot serve the service. Without a name texts.Serve records nothing.
 			want.Ledger = ""
-			if old := g.entryOf(s); old.judged && old.err == nil && !loop.Panicked(f.err) {
+			if old := g.entryOf(s); old.isJudged && old.err == nil && !loop.Panicked(f.err) {
 				f.err = errors.Join(otherLedger(old.name(), f.Name), f.err)
 			}
 		}
@@ -97,7 +97,7 @@ func (g *admission) judge(ctx context.Context, services []batch.ServiceID) error
 		return fmt.Errorf("who serves %d services: %w", len(unjudged), err)
 	}
 	for s, f := range unjudged {
-		if g.resolve(s, f.Traits, f.err) {
+		if g.storeJudgement(s, f.Traits, f.err) {
 			g.serviceChanged(s, f.err)
 		}
 	}
@@ -113,7 +113,7 @@ func (g *admission) unjudged(services []batch.ServiceID) map[batch.ServiceID]*cl
 			continue
 		}
 		f, old := clientAnswer{}, g.entryOf(s)
-		lasts := old.judged && !loop.Panicked(old.err) // false if the next answer may give another judgement
+		lasts := old.isJudged && !loop.Panicked(old.err) // false if the next answer may give another judgement
 		switch {
 		case old.terms == nil || old.terms.Routed:
 			f.Traits, f.err = g.askClient(s)
@@ -187,7 +187,7 @@ func (g *admission) ledgerRenamed(s batch.ServiceID, known service) bool {
 // Nothing was sent.
 func (g *admission) movedError(op string, s batch.ServiceID) error {
 	known := g.entryOf(s)
-	if !known.judged {
+	if !known.isJudged {
 		return nil
 	}
 	if !errors.Is(known.err, ErrOtherLedger) && !g.ledgerRenamed(s, known) {

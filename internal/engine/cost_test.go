@@ -27,10 +27,10 @@ func (idleStore) Lanes(context.Context, store.LanesQuery) ([]batch.ServiceID, er
 func TestACallThatNobodySeesIsFree(t *testing.T) {
 	ctx := t.Context()
 	outside := access{Store: substituted{Store: idleStore{}}}
-	inside := access{Store: outside.Store, meter: storeMeter(nil, newVitals()), loop: "queuer"}
+	inside := access{Store: outside.Store, meter: newStoreMeter(nil, newVitals()), loop: "queuer"}
 	known := newServices(idleLedger{}, nil)
-	known.resolve("s", dlt.Traits{Name: "l", Routed: true}, nil)
-	ledger := ledger{idleLedger{}, known, ledgerMeter(nil, inside.vitals), &admission{services: known}}
+	known.storeJudgement("s", dlt.Traits{Name: "l", Routed: true}, nil)
+	ledger := ledger{idleLedger{}, known, newLedgerMeter(nil, inside.vitals), &admission{services: known}}
 	for name, call := range map[string]func() error{
 		"a store, outside": func() error { return outside.Checked(ctx, nil) },
 		"a store, inside":  func() error { return inside.Checked(ctx, nil) },

@@ -15,11 +15,11 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 		return health.Counts{}
 	}
 	n := health.Counts{ReadAt: now, Age: s.Age, Waiting: s.Open[batch.Queued] + s.Open[batch.Delayed], Undecided: s.Undecided, Halted: s.Halted, RefusedOrders: s.RefusedOrders}
-	n.UndecidedSince, n.HaltedSince = sinceWhen(n.Undecided, c.UndecidedSince, now), sinceWhen(n.Halted, c.HaltedSince, now)
+	n.UndecidedSince, n.HaltedSince = nonzeroSince(n.Undecided, c.UndecidedSince, now), nonzeroSince(n.Halted, c.HaltedSince, now)
 	if n.RefusedOrders > 0 {
 		n.RefusedSince = now.Add(s.OldestRefused.Sub(s.At.Add(s.Age)))
 	}
-	if !stalled(n.Waiting, s) {
+	if !nothingMoves(n.Waiting, s) {
 		return n
 	}
 	n.StandingSince = now
@@ -32,9 +32,9 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 	return n
 }
 
-// sinceWhen returns since when n has not been zero, or the zero time if n is zero. before is its
+// nonzeroSince returns since when n has not been zero, or the zero time if n is zero. before is its
 // value at the last read.
-func sinceWhen(n int, before, now time.Time) time.Time {
+func nonzeroSince(n int, before, now time.Time) time.Time {
 	switch {
 	case n == 0:
 		return time.Time{}
@@ -44,9 +44,9 @@ func sinceWhen(n int, before, now time.Time) time.Time {
 	return before
 }
 
-// stalled reports whether batches wait and nothing shows that one moves. If as many lanes are
+// nothingMoves reports whether batches wait and nothing shows that one moves. If as many lanes are
 // paused or halted as have open batches, the waiting batches may all be in those lanes.
-func stalled(waiting int, s store.Stats) bool {
+func nothingMoves(waiting int, s store.Stats) bool {
 	inHand := s.Open[batch.Pending] + s.Open[batch.Valid]
 	if waiting == 0 || inHand > 0 || s.AllPaused || s.Lanes <= s.Paused+s.Halted {
 		return false

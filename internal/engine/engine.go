@@ -67,7 +67,7 @@ type Options struct {
 
 // common has the parts that all Runs of an engine share.
 type common struct {
-	o        Options
+	options  Options
 	store    access // for calls outside of the loops
 	ledger   ledger // for calls outside of Runs, without admission and meter
 	events   *events.Reporter
@@ -78,10 +78,10 @@ type common struct {
 // Engine delivers the batches of a store. Its methods may be called concurrently.
 type Engine struct {
 	common
-	running     atomic.Bool
-	run         atomic.Pointer[run]    // while Run delivers
-	elsewhere   atomic.Pointer[string] // the ledger to which the database belongs, if a Run found that it is not this one
-	uncommitted uncommittedLanes
+	running         atomic.Bool
+	run             atomic.Pointer[run]    // while Run delivers
+	otherLedgerName atomic.Pointer[string] // the ledger to which the database belongs, if a Run found that it is not this one
+	uncommitted     uncommittedLanes
 }
 
 // New connects a store and a ledger, which must fit each other and the options.
@@ -116,15 +116,15 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 		}
 	}
 	e := &Engine{common: common{
-		o: o, events: r, recalled: recall.New(recall.DefaultBytes),
+		options: o, events: r, recalled: recall.New(recall.DefaultBytes),
 		store: access{
-			Store: substituted{s, s.Abilities()}, meter: storeMeter(r.Calls(), nil),
-			trouble: func(err error) { r.Trouble("store", err) },
+			Store: substituted{s, s.Abilities()}, meter: newStoreMeter(r.Calls(), nil),
+			onTrouble: func(err error) { r.Trouble("store", err) },
 		},
 		ledger: ledger{Ledger: l, services: known},
 	}}
 	e.hints = e.newHints()
-	e.uncommitted.wakeAfter, e.uncommitted.wake = o.ScanInterval, e.wakeQuietly
+	e.uncommitted.wakeAfter, e.uncommitted.wakeLane = o.ScanInterval, e.wakeQuietly
 	return e, nil
 }
 
@@ -135,7 +135,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	defer e.running.Store(false)
 	e.ledger.forget()
-	news := e.events.Begin(ctx, e.store, e.ledger.traits, e.o.Strategy.ReliesOnOrder)
+	news := e.events.Begin(ctx, e.store, e.ledger.traits, e.options.Strategy.ReliesOnOrder)
 	if err := e.waitForWrites(ctx); err != nil {
 		news.End()
 		if ctx.Err() != nil {
@@ -173,7 +173,7 @@ func (e *Engine) checkLedger(ctx context.Context) error {
 	if err := traits.Validate(); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	if err := checkRetention(traits, e.o); err != nil {
+	if err := checkRetention(traits, e.options); err != nil {
 		return err
 	}
 	recorded, err := texts.Ledger(ctx, e.store, traits.Name)
@@ -181,10 +181,10 @@ func (e *Engine) checkLedger(ctx context.Context) error {
 		return fmt.Errorf("run: record the ledger's name: %w", err)
 	}
 	if recorded != traits.Name {
-		e.elsewhere.Store(&recorded)
+		e.otherLedgerName.Store(&recorded)
 		return fmt.Errorf("run: %w", otherDatabase(recorded, traits.Name))
 	}
-	e.elsewhere.Store(nil)
+	e.otherLedgerName.Store(nil)
 	return nil
 }
 
@@ -195,7 +195,7 @@ func otherDatabase(recorded, ours string) error {
 // TakesBatches returns an error where a Run has found that the database belongs to another ledger:
 // the other ledger's processes would post what this one adds. It does no I/O.
 func (e *Engine) TakesBatches() error {
-	if recorded := e.elsewhere.Load(); recorded != nil {
+	if recorded := e.otherLedgerName.Load(); recorded != nil {
 		return otherDatabase(*recorded, e.ledger.Traits("").Name)
 	}
 	return nil
@@ -224,7 +224,7 @@ func (e *Engine) Added(batches []batch.Batch) {
 		known[b.Service] = struct{}{}
 		services = append(services, b.Service)
 	}
-	e.name(services)
+	e.nameLanes(services)
 }
 
 // AddedTx notes that an application's transaction has added batches.
@@ -244,10 +244,10 @@ func (e *Engine) Wake(s batch.ServiceID) {
 }
 
 // wakeQuietly is Wake without a call of the application.
-func (e *Engine) wakeQuietly(s batch.ServiceID) { e.name([]batch.ServiceID{s}) }
+func (e *Engine) wakeQuietly(s batch.ServiceID) { e.nameLanes([]batch.ServiceID{s}) }
 
-// name gives lanes to the present Run, and tells other processes of those that it cannot send.
-func (e *Engine) name(services []batch.ServiceID) {
+// nameLanes gives lanes to the present Run, and tells other processes of those that it cannot send.
+func (e *Engine) nameLanes(services []batch.ServiceID) {
 	others := services
 	if r := e.run.Load(); r != nil {
 		for _, s := range services {
@@ -273,22 +273,22 @@ func (e *Engine) Freed(s batch.ServiceID) {
 // ClaimQuery returns the fields that all claims of this engine have in common.
 func (c common) ClaimQuery() store.ClaimQuery {
 	return store.ClaimQuery{
-		Window: c.o.Strategy.Window, TTL: c.o.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight, Numbered: c.ledger.numbered,
-		Budget: c.o.BudgetOf, Instance: c.o.Instance, StuckAfter: c.o.StuckAfter,
+		Window: c.options.Strategy.Window, TTL: c.options.ClaimTTL, Resend: c.ledger.resend, MaxInFlight: c.ledger.maxInFlight, Numbered: c.ledger.isNumbered,
+		Budget: c.options.BudgetOf, Instance: c.options.Instance, StuckAfter: c.options.StuckAfter,
 	}
 }
 
 // Choose returns the choice function of this engine's claims. It reports no bad answers of the
 // strategy.
 func (e *Engine) Choose() store.Choose {
-	return queuer.Choose(e.o.Strategy, e.ledger.keepsOrder, func(batch.ServiceID, error) {})
+	return queuer.Choose(e.options.Strategy, e.ledger.keepsOrder, func(batch.ServiceID, error) {})
 }
 
 // Serves returns why this engine's ledger does not serve a service, or nil if it does.
 func (e *Engine) Serves(ctx context.Context, s batch.ServiceID) (unserved, err error) {
 	traits, unserved := e.ledger.askClient(s)
 	if unserved == nil {
-		unserved = checkService(e.store.givenStore(), traits, e.o)
+		unserved = checkService(e.store.givenStore(), traits, e.options)
 	}
 	if unserved != nil {
 		return unserved, nil

@@ -12,10 +12,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// postable compares the runs of a claim with what this process knows of their batches, and returns
+// postableRuns compares the runs of a claim with what this process knows of their batches, and returns
 // the runs that may be posted. If this process has attempted a batch already, the batch is not
 // posted as if it were new, whatever the database says.
-func (a access) postable(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
+func (a access) postableRuns(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
 	now := time.Now()
 	runs := all[:0]
 	for _, run := range all {
@@ -41,9 +41,9 @@ func (a access) postable(ctx context.Context, all []store.ClaimedRun) []store.Cl
 	return runs
 }
 
-// holdSeen notes the rows that the store has shown, and fills in the bytes that the store has
+// noteSeen notes the rows that the store has shown, and fills in the bytes that the store has
 // forgotten.
-func (a access) holdSeen(rows []store.InFlight) {
+func (a access) noteSeen(rows []store.InFlight) {
 	now := time.Now()
 	for i := range rows {
 		rows[i].Prepared = a.recalled.Prepared(rows[i].Key, rows[i].Prepared)
@@ -51,8 +51,8 @@ func (a access) holdSeen(rows []store.InFlight) {
 	}
 }
 
-// holdKept notes bytes that the store has kept.
-func (a access) holdKept(all []store.Prepared, kept []bool) {
+// noteKept notes bytes that the store has kept.
+func (a access) noteKept(all []store.Prepared, kept []bool) {
 	now := time.Now()
 	for i, p := range all {
 		if kept[i] {
@@ -61,9 +61,9 @@ func (a access) holdKept(all []store.Prepared, kept []bool) {
 	}
 }
 
-// holdWritten notes outcomes that the store has written. Only the recorder knows of an outcome
+// noteWritten notes outcomes that the store has written. Only the recorder knows of an outcome
 // whose first answer was lost: the store's second answer is that the row has moved on.
-func (r *run) holdWritten(group []inhand.Recorded) {
+func (r *run) noteWritten(group []inhand.Recorded) {
 	now := time.Now()
 	for i := range group {
 		if w := &group[i]; w.Applied.Result == store.Written {
@@ -96,7 +96,7 @@ func (r *run) endForgotten(ctx context.Context, run store.ClaimedRun, which map[
 func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten) store.Outcome {
 	o := store.Outcome{
 		Ref: c.Ref, Version: c.Version, Budget: c.Budget, By: batch.BySubmitter, Attempt: c.Attempt,
-		Finding: store.Doubtful, ForgottenFor: f.Age, Refund: c.Budget.EveryTry, Check: r.o.FirstPoll,
+		Finding: store.Doubtful, ForgottenFor: f.Age, Refund: c.Budget.EveryTry, Check: r.options.FirstPoll,
 		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: forgottenText(c, f)},
 	}
 	lost := f.OtherBytes || f.Prepared == nil && len(c.Prepared) == 0 && r.ledger.Traits(c.Key.Service).Prepares
@@ -115,7 +115,7 @@ func (r *run) doubtAbout(ctx context.Context, c store.Claim, f *recall.Forgotten
 // the claim is live, also after a stop. kept is false if the row has moved on, or if the store has
 // not answered in that time.
 func (r *run) keepAgain(ctx context.Context, p store.Prepared) (kept bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.ClaimTTL)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.options.ClaimTTL)
 	defer cancel()
 	err := loop.Retry(ctx, r.trouble("queuer"), func() (err error) {
 		kept, err = r.keeper.Keep(ctx, p)

@@ -12,7 +12,7 @@ import (
 
 // newHints returns the node that sends hints to other processes and receives theirs.
 func (e *Engine) newHints() *hints.Node {
-	o := hints.Options{Timeout: e.o.ClaimTTL / 4, Changed: e.hintsChanged}
+	o := hints.Options{Timeout: e.options.ClaimTTL / 4, Changed: e.hintsChanged}
 	if e.store.Abilities().Has(store.CanHint) {
 		o.Store = e.store
 	}
@@ -48,24 +48,24 @@ func (e *Engine) HearEnds(ctx context.Context, heard func(hashes []uint64, many 
 	e.hints.Hear(ctx, store.TopicFinals, func(h store.Hint) { heard(h.Finals, h.WholeTopics.Has(store.TopicFinals)) }, look)
 }
 
-// hear acts on hints of other processes about new work, until ctx is done.
-func (r *run) hear(ctx context.Context) {
-	if r.o.IdlePause > 0 {
+// hearHints acts on hints of other processes about new work, until ctx is done.
+func (r *run) hearHints(ctx context.Context) {
+	if r.options.IdlePause > 0 {
 		return // a session that listens would keep the database awake
 	}
-	r.hints.Hear(ctx, store.TopicLanes, r.heard, r.queuer.Scan)
+	r.hints.Hear(ctx, store.TopicLanes, r.handleHint, r.queuer.Scan)
 }
 
-// heard names the lanes of a hint that this Run has served before. A scan finds the others, if
+// handleHint names the lanes of a hint that this Run has served before. A scan finds the others, if
 // they have a batch: names may be made up, and a claim that meets a service decides for good who
 // serves it. A scan also finds all lanes while more lanes are due than one scan reads.
-func (r *run) heard(h store.Hint) {
+func (r *run) handleHint(h store.Hint) {
 	_, waiting := r.lanes.Waiting()
 	if h.WholeTopics.Has(store.TopicLanes) || waiting > scanLanes {
 		r.queuer.Scan()
 		return
 	}
-	met := slices.DeleteFunc(slices.Clone(h.Lanes), func(s batch.ServiceID) bool { return !r.admission.entryOf(s).judged })
+	met := slices.DeleteFunc(slices.Clone(h.Lanes), func(s batch.ServiceID) bool { return !r.admission.entryOf(s).isJudged })
 	r.lanes.Added(met...)
 	if len(met) < len(h.Lanes) {
 		r.queuer.Scan()
@@ -78,17 +78,17 @@ func (r *run) canSend(s batch.ServiceID) bool {
 	return !r.stopCounts.stopBegan.Load() && r.admission.entryOf(s).err == nil && r.submitter.Closed(s) <= 0
 }
 
-// tellAll tells other processes that batches wait which this one does not send.
-func (r *run) tellAll() { r.hints.Tell(store.Hint{WholeTopics: store.TopicLanes}) }
+// tellAllLanes tells other processes that batches wait which this one does not send.
+func (r *run) tellAllLanes() { r.hints.Tell(store.Hint{WholeTopics: store.TopicLanes}) }
 
-// tellAtEnd is tellAll at the end of a Run that leaves batches to others. It waits for the store,
-// for endTime at most, because the application may close the database after Run. A process that
+// tellAtEnd is tellAllLanes at the end of a Run that leaves batches to others. It waits for the store,
+// for lastWritesTime at most, because the application may close the database after Run. A process that
 // misses the hint finds the batches by a scan.
 func (r *run) tellAtEnd(ctx context.Context) {
-	if !r.store.Abilities().Has(store.CanHint) || r.queuer.Empty(r.o.ScanInterval) {
+	if !r.store.Abilities().Has(store.CanHint) || r.queuer.Empty(r.options.ScanInterval) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, endTime)
+	ctx, cancel := context.WithTimeout(ctx, lastWritesTime)
 	defer cancel()
 	_ = r.store.Tell(ctx, store.Hint{WholeTopics: store.TopicLanes}) // a hint may be lost
 }

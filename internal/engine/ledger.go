@@ -24,10 +24,10 @@ type ledger struct {
 	admission *admission
 }
 
-// ledgerMeter returns the meter of calls to the ledger; its method at makes it the meter of one
+// newLedgerMeter returns the meter of calls to the ledger; its method at makes it the meter of one
 // ledger of several. Busy, and a refusal of a batch for good or for now, count as answers.
-func ledgerMeter(to calls, v *vitals) meter {
-	return meter{part: "ledger", calls: to, vitals: v, isAnswer: func(err error) bool {
+func newLedgerMeter(to callReporter, v *vitals) meter {
+	return meter{partName: "ledger", reportCall: to, vitals: v, isAnswer: func(err error) bool {
 		switch dlt.Kind(err) {
 		case batch.KindRejected, batch.KindBusy, batch.KindNotYet:
 			return true
@@ -91,7 +91,7 @@ func (l ledger) post(ctx context.Context, op string, s batch.ServiceID, n int, f
 	}
 	err := l.meterOf(s).call(ctx, "submitter", op, &n, nil, f)
 	if loop.Panicked(err) {
-		l.trouble(err)
+		l.onTrouble(err)
 		return &dlt.Error{Op: "submit", Kind: dlt.ErrDoubt, Err: err}
 	}
 	if err == nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// panicking is a ledger that panics in each method, or returns an error whose methods panic.
-type panicking struct {
+// panickingLedger is a ledger that panics in each method, or returns an error whose methods panic.
+type panickingLedger struct {
 	dlt.Ledger       // nil, so each call panics
 	err        error // the error of Submit and Events; nil makes them panic
 }
 
-func (p panicking) Submit(ctx context.Context, a batch.Attempt) error {
+func (p panickingLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	if p.err != nil {
 		return p.err
 	}
 	return p.Ledger.Submit(ctx, a)
 }
 
-func (p panicking) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
+func (p panickingLedger) Events(ctx context.Context, s []batch.ServiceID, yield func(dlt.Event) error) error {
 	if p.err != nil {
 		return p.err
 	}
@@ -36,13 +36,13 @@ func (p panicking) Events(ctx context.Context, s []batch.ServiceID, yield func(d
 
 // unreadable and unknowable are errors whose methods panic.
 type (
-	unreadable struct{}
-	unknowable struct{}
+	panickyTextError struct{}
+	panickyAsError   struct{}
 )
 
-func (unreadable) Error() string { panic("boom") }
-func (unknowable) Error() string { return "bad" }
-func (unknowable) As(any) bool   { panic("boom") }
+func (panickyTextError) Error() string { panic("boom") }
+func (panickyAsError) Error() string   { return "bad" }
+func (panickyAsError) As(any) bool     { panic("boom") }
 
 // A panic of the client, or of its error, is contained in package engine only. If a batch was
 // posted, the panic is a doubt and is reported, since nothing else would show it. The call counts
@@ -55,8 +55,8 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 		call  func(l ledger) error
 	}{
 		"Submit":        {true, nil, func(l ledger) error { return l.Submit(ctx, a) }},
-		"its kind":      {true, unknowable{}, func(l ledger) error { return l.Submit(ctx, a) }},
-		"its text":      {true, unreadable{}, func(l ledger) error { return l.Submit(ctx, a) }},
+		"its kind":      {true, panickyAsError{}, func(l ledger) error { return l.Submit(ctx, a) }},
+		"its text":      {true, panickyTextError{}, func(l ledger) error { return l.Submit(ctx, a) }},
 		"SubmitList":    {true, nil, func(l ledger) error { return l.SubmitList(ctx, []batch.Attempt{a, a}) }},
 		"Prepare":       {false, nil, func(l ledger) error { _, err := l.Prepare(ctx, a); return err }},
 		"BatchStatuses": {false, nil, func(l ledger) error { _, err := l.BatchStatuses(ctx, "s", []batch.Attempt{a}); return err }},
@@ -66,13 +66,13 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 			var told []error
 			calls := 0
 			v := newVitals()
-			known := newServices(panicking{err: c.err}, func(err error) { told = append(told, err) })
-			known.resolve("s", dlt.Traits{Name: "l"}, nil)
-			meter := ledgerMeter(func(_ context.Context, c batch.Call) {
+			known := newServices(panickingLedger{err: c.err}, func(err error) { told = append(told, err) })
+			known.storeJudgement("s", dlt.Traits{Name: "l"}, nil)
+			meter := newLedgerMeter(func(_ context.Context, c batch.Call) {
 				calls++
 				require.ErrorContains(t, c.Err, "panic: ")
 			}, v)
-			err := c.call(ledger{panicking{err: c.err}, known, meter, &admission{services: known}})
+			err := c.call(ledger{panickingLedger{err: c.err}, known, meter, &admission{services: known}})
 			var p *loop.PanicError
 			require.ErrorAs(t, err, &p)
 			assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
@@ -90,7 +90,7 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 // If a client panics in Events, the stream is lost.
 func TestAPanicOfEventsLosesTheStream(t *testing.T) {
 	v := newVitals()
-	for _, client := range []dlt.Ledger{panicking{}, panicking{err: unknowable{}}, panicking{err: unreadable{}}} {
+	for _, client := range []dlt.Ledger{panickingLedger{}, panickingLedger{err: panickyAsError{}}, panickingLedger{err: panickyTextError{}}} {
 		l := ledger{Ledger: client, meter: meter{vitals: v}}
 		err := l.Events(t.Context(), []batch.ServiceID{"s"}, func(dlt.Event) error { return nil })
 		require.ErrorIs(t, err, dlt.ErrStreamLost)
@@ -101,11 +101,11 @@ func TestAPanicOfEventsLosesTheStream(t *testing.T) {
 // A call that the admission refuses is not counted, and the client does not get it.
 func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
-	client := panicking{}
+	client := panickingLedger{}
 	known := newServices(client, nil)
-	known.resolve("s", dlt.Traits{Name: "l"}, ErrOtherLedger)
+	known.storeJudgement("s", dlt.Traits{Name: "l"}, ErrOtherLedger)
 	v := newVitals()
-	l := ledger{client, known, ledgerMeter(func(context.Context, batch.Call) { t.Error("counted") }, v), &admission{services: known}}
+	l := ledger{client, known, newLedgerMeter(func(context.Context, batch.Call) { t.Error("counted") }, v), &admission{services: known}}
 	require.ErrorIs(t, l.Submit(ctx, a), dlt.ErrNotYet)
 	require.ErrorIs(t, l.SubmitList(ctx, []batch.Attempt{a, a}), dlt.ErrNotYet)
 	_, err := l.Prepare(ctx, a)
@@ -124,10 +124,10 @@ func TestACallThatTheGateRefusesIsNotCounted(t *testing.T) {
 func TestTraitsAreAskedOnceAService(t *testing.T) {
 	for routed, asked := range map[bool]int{false: 1, true: 3} {
 		n := 0
-		client := answering{traits: func(batch.ServiceID) dlt.Traits { n++; return dlt.Traits{Name: "l", Routed: routed} }}
+		client := traitsLedger{traits: func(batch.ServiceID) dlt.Traits { n++; return dlt.Traits{Name: "l", Routed: routed} }}
 		known := newServices(client, nil)
 		g := &admission{services: known}
-		known.resolve("s", known.termsOf("s").Traits, nil)
+		known.storeJudgement("s", known.termsOf("s").Traits, nil)
 		for range 2 {
 			require.NoError(t, g.judge(t.Context(), []batch.ServiceID{"s", "s", "s"}))
 			for range 10 {
@@ -142,17 +142,17 @@ func TestTraitsAreAskedOnceAService(t *testing.T) {
 // A Run that ended with ErrDrain keeps no judgement: the next Run judges for itself.
 func TestAJudgementAfterTheEndIsNotKept(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
-	client := answering{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // without a name nothing is recorded
+	client := traitsLedger{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // without a name nothing is recorded
 	known := newServices(client, nil)
 	g := &admission{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, serviceChanged: func(batch.ServiceID, error) { t.Error("reported") }}
 	require.ErrorIs(t, g.judge(ctx, []batch.ServiceID{"s"}), context.Canceled)
-	assert.False(t, known.entryOf("s").judged)
+	assert.False(t, known.entryOf("s").isJudged)
 }
 
-// answering is a client with the given traits.
-type answering struct {
+// traitsLedger is a client with the given traits.
+type traitsLedger struct {
 	dlt.Ledger
 	traits func(batch.ServiceID) dlt.Traits
 }
 
-func (a answering) Traits(s batch.ServiceID) dlt.Traits { return a.traits(s) }
+func (a traitsLedger) Traits(s batch.ServiceID) dlt.Traits { return a.traits(s) }

@@ -33,19 +33,19 @@ func (e *Engine) logStart(ctx context.Context) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("instance", e.o.Instance), slog.String("version", e.o.Version),
+		slog.String("instance", e.options.Instance), slog.String("version", e.options.Version),
 		slog.String("store", fmt.Sprintf("%T", e.store.givenStore())), slog.String("ledger", e.ledger.shownName()),
-		slog.String("strategy", e.o.Strategy.Name), slog.Int("window", e.o.Strategy.Window),
+		slog.String("strategy", e.options.Strategy.Name), slog.Int("window", e.options.Strategy.Window),
 	}
-	if len(e.o.NonDefaults) > 0 {
-		attrs = append(attrs, slog.GroupAttrs("options", e.o.NonDefaults...))
+	if len(e.options.NonDefaults) > 0 {
+		attrs = append(attrs, slog.GroupAttrs("options", e.options.NonDefaults...))
 	}
 	e.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStarted, attrs...)
 }
 
 // logStopping logs the beginning of a stop.
 func (r *run) logStopping(ctx context.Context) {
-	r.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", r.o.Instance), slog.Int("under_way", r.table.Unfinished()))
+	r.events.Logger().LogAttrs(ctx, slog.LevelInfo, lineStopping, slog.String("instance", r.options.Instance), slog.Int("under_way", r.table.Unfinished()))
 }
 
 // logStop logs the end of a Run: how many claims were put back, and about how many attempts the
@@ -53,8 +53,8 @@ func (r *run) logStopping(ctx context.Context) {
 func (r *run) logStop(ctx context.Context, err error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
-		slog.String("instance", r.o.Instance), slog.Duration("took", time.Since(r.stopCounts.since)),
-		slog.Int64("put_back", r.stopCounts.putBack.Load()), slog.Int64("unfinished", r.stopCounts.lost.Load()+int64(r.table.Unfinished())),
+		slog.String("instance", r.options.Instance), slog.Duration("took", time.Since(r.stopCounts.startedAt)),
+		slog.Int64("put_back", r.stopCounts.claimsPutBack.Load()), slog.Int64("unfinished", r.stopCounts.lostWrites.Load()+int64(r.table.Unfinished())),
 	}
 	if err != nil {
 		level = slog.LevelError

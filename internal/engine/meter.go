@@ -10,18 +10,18 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// calls reports calls to Options.Calls; nil reports nothing.
-type calls func(context.Context, batch.Call)
+// callReporter reports calls to Options.Calls; nil reports nothing.
+type callReporter func(context.Context, batch.Call)
 
 // meter makes the calls to the store, or to the ledger. It contains their panics, reports them to
 // Options.Calls, and records for Health how the calls of a Run's loops went.
 type meter struct {
-	part      string // batch.Call.Part
-	calls     calls
-	vitals    *vitals          // vitals of the Run; nil outside of loops
-	wholePart *partCalls       // the part of vitals for all calls
-	ledger    string           // the ledger whose health the calls show; "" for the store
-	isAnswer  func(error) bool // reports whether an error is an answer, so that the call succeeded for Health
+	partName   string // batch.Call.Part
+	reportCall callReporter
+	vitals     *vitals          // vitals of the Run; nil outside of loops
+	wholePart  *partCalls       // the part of vitals for all calls
+	ledger     string           // the ledger whose health the calls show; "" for the store
+	isAnswer   func(error) bool // reports whether an error is an answer, so that the call succeeded for Health
 }
 
 // call makes a call of the loop of, about *items items, a number that f may change. A panic is the
@@ -50,8 +50,8 @@ func (m meter) call(ctx context.Context, of, op string, items *int, also *partCa
 		}
 		m.vitals.end(ctx, parts, began, now, how)
 	}
-	if m.calls != nil {
-		m.calls(ctx, batch.Call{Part: m.part, Op: op, Items: *items, Took: now.Sub(began), Err: err})
+	if m.reportCall != nil {
+		m.reportCall(ctx, batch.Call{Part: m.partName, Op: op, Items: *items, Took: now.Sub(began), Err: err})
 	}
 	return err
 }

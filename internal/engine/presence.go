@@ -29,20 +29,20 @@ const (
 
 // presence shows this Run to other processes, by a row in the store.
 type presence struct {
-	store        access // for calls that are not of a loop
-	row          access // for writes of this instance's own row
-	vitals       *vitals
-	unchanging   store.Instance // the fields that do not change
-	texts        texts.Presence
-	forgetAfter  time.Duration
-	health       func() health.Health
-	unserved     func(time.Time) []store.Unserved
-	countClaims  func() int
-	restFor      func(time.Duration) time.Duration
-	restingSince func() time.Time // since when the Run rests; zero if it does not
-	idlePause    time.Duration    // the pause between two writes of the row while nothing is open
-	takeFlow     func(time.Time) (store.Flow, bool)
-	endedFlows   []endedFlow // used by run only
+	store            access // for calls that are not of a loop
+	rowStore         access // for writes of this instance's own row
+	vitals           *vitals
+	instance         store.Instance // the fields that do not change
+	texts            texts.Presence
+	forgetAfter      time.Duration
+	health           func() health.Health
+	unservedServices func(time.Time) []store.Unserved
+	countClaims      func() int
+	restFor          func(time.Duration) time.Duration
+	restingSince     func() time.Time // since when the Run rests; zero if it does not
+	idlePause        time.Duration    // the pause between two writes of the row while nothing is open
+	takeFlow         func(time.Time) (store.Flow, bool)
+	endedFlows       []endedFlow // used by run only
 }
 
 // endedFlow is the flow of a past period, and the end of the period.
@@ -56,15 +56,15 @@ func (r *run) newPresence() *presence {
 	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
 	}
-	p := &presence{store: r.store, row: r.store, vitals: r.vitals, forgetAfter: r.o.Retention, health: r.health, unserved: r.events.UnservedLanes, countClaims: r.table.Unfinished, restFor: r.idlePause, restingSince: r.restingSince, idlePause: max(idleWorkPause, r.o.IdlePause), takeFlow: r.events.TakeFlow}
-	p.row.meter = storeMeter(r.store.calls, r.vitals)
-	p.row.ownRow = true
+	p := &presence{store: r.store, rowStore: r.store, vitals: r.vitals, forgetAfter: r.options.Retention, health: r.health, unservedServices: r.events.UnservedLanes, countClaims: r.table.Unfinished, restFor: r.idlePause, restingSince: r.restingSince, idlePause: max(idleWorkPause, r.options.IdlePause), takeFlow: r.events.TakeFlow}
+	p.rowStore.meter = newStoreMeter(r.store.reportCall, r.vitals)
+	p.rowStore.ownRow = true
 	p.takeFlow(time.Now()) // the flow from before this Run does not count
 	if p.forgetAfter <= 0 {
 		p.forgetAfter = forgetInstancesAfter
 	}
-	p.unchanging = store.Instance{
-		ID: rand.Text(), Name: r.o.Instance, Host: r.o.Host, Version: r.o.Version, Ledger: r.ledger.shownName(), Settings: r.o.settings(),
+	p.instance = store.Instance{
+		ID: rand.Text(), Name: r.options.Instance, Host: r.options.Host, Version: r.options.Version, Ledger: r.ledger.shownName(), Settings: r.options.settings(),
 	}
 	return p
 }
@@ -117,11 +117,11 @@ func (p *presence) update(ctx context.Context, rests, count bool) error {
 	if row.Every = statsInterval; rests {
 		row.Every = p.idlePause
 	}
-	kept := p.texts.Show(ctx, p.row, row)
+	kept := p.texts.Show(ctx, p.rowStore, row)
 	if !count {
 		return kept
 	}
-	_, counted := texts.Refresh(ctx, p.store, store.RefreshQuery{By: p.unchanging.Name, Forget: p.forgetAfter})
+	_, counted := texts.Refresh(ctx, p.store, store.RefreshQuery{By: p.instance.Name, Forget: p.forgetAfter})
 	s, read := texts.Stats(ctx, p.store)
 	if read == nil {
 		p.vitals.countsRead(s)
@@ -144,12 +144,12 @@ func (p *presence) endStretch(at time.Time) bool {
 func (p *presence) ownRow(ctx context.Context) store.Instance {
 	if s, has := p.store.givenStore().(interface {
 		Schema(ctx context.Context) (store.Schema, error)
-	}); has && p.unchanging.Schema == 0 {
+	}); has && p.instance.Schema == 0 {
 		if schema, err := s.Schema(ctx); err == nil {
-			p.unchanging.Schema = schema.Want
+			p.instance.Schema = schema.Want
 		}
 	}
-	i, h, at := p.unchanging, p.health(), time.Now()
+	i, h, at := p.instance, p.health(), time.Now()
 	if s, has := p.store.givenStore().(interface {
 		Looked(ctx context.Context) string
 	}); has {
@@ -166,7 +166,7 @@ func (p *presence) ownRow(ctx context.Context) store.Instance {
 		s.Ago = at.Sub(s.end)
 		i.Flows = append(i.Flows, s.Flow)
 	}
-	i.Claims, i.Paused, i.Unserved = p.countClaims(), h.Paused, p.unserved(at)
+	i.Claims, i.Paused, i.Unserved = p.countClaims(), h.Paused, p.unservedServices(at)
 	for _, w := range h.Warnings[:min(len(h.Warnings), store.MaxWarnings)] {
 		i.Warnings = append(i.Warnings, batch.Excerpt(w.Error(), 512))
 	}
@@ -203,7 +203,7 @@ func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKin
 // removeRow removes the row. A database that does not answer does not delay the stop for long: the
 // row then shows when this instance was last seen.
 func (p *presence) removeRow(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, endTime)
+	ctx, cancel := context.WithTimeout(ctx, lastWritesTime)
 	defer cancel()
 	return p.texts.End(ctx, p.store)
 }

@@ -23,8 +23,8 @@ var ErrOtherTraits = errors.New("dltbatch: the ledger's traits differ from the r
 // keptRecord is the record under a ledger's name, as far as a Run knows it.
 type keptRecord struct {
 	relied.Settings
-	varies   bool // whether this Run met services with other traits
-	complete bool // whether further services with these settings change nothing
+	traitsVary bool // whether this Run met services with other traits
+	isComplete bool // whether further services with these settings change nothing
 }
 
 // keepTraits records what this process relies on for the ledger that serves s: once for each
@@ -32,15 +32,15 @@ type keptRecord struct {
 // record names enough of them or another process has replaced it. It reports a difference before
 // it replaces the old record, so that the next process reports it if this one dies in between.
 func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Traits) (err error) {
-	own := relied.SettingsOf(s, t, g.o.ClaimTTL, g.o.Strategy)
+	own := relied.SettingsOf(s, t, g.options.ClaimTTL, g.options.Strategy)
 	g.keepMutex.Lock()
 	known, is := g.records[t.Name]
 	same := own.Same(known.Settings)
-	if is && (known.varies || same && known.complete) {
+	if is && (known.traitsVary || same && known.isComplete) {
 		g.keepMutex.Unlock()
 		return nil
 	}
-	known = keptRecord{own, is && !same, known.complete}
+	known = keptRecord{own, is && !same, known.isComplete}
 	g.records[t.Name] = known // nothing else need do it meanwhile
 	g.keepMutex.Unlock()
 	done := false
@@ -50,7 +50,7 @@ func (g *admission) keepTraits(ctx context.Context, s batch.ServiceID, t dlt.Tra
 		if err != nil {
 			delete(g.records, t.Name)
 		} else if g.records[t.Name] == known {
-			known.complete = done
+			known.isComplete = done
 			g.records[t.Name] = known
 		}
 	}()
@@ -127,9 +127,9 @@ func (g *admission) nextRecord(own relied.Settings, name, there string) (next re
 // recordedSettings returns the present settings of the service whose traits are recorded. ok is
 // false if that service belongs to another ledger.
 func (g *admission) recordedSettings(s batch.ServiceID, name string) (its relied.Settings, ok bool) {
-	t, err := g.meet(s)
+	t, err := g.knownTerms(s)
 	if err != nil {
 		return its, false
 	}
-	return relied.SettingsOf(s, t.Traits, g.o.ClaimTTL, g.o.Strategy), t.Name == name
+	return relied.SettingsOf(s, t.Traits, g.options.ClaimTTL, g.options.Strategy), t.Name == name
 }

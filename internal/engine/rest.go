@@ -18,8 +18,8 @@ const (
 // idleScanRest returns the longest pause between two scans while nothing is open. It is 0 if no
 // hints arrive and Options.Rest is not set.
 func (r *run) idleScanRest() time.Duration {
-	if r.o.IdlePause > 0 || r.hintsHealth().Live {
-		return max(r.o.IdlePause, idleScanPause)
+	if r.options.IdlePause > 0 || r.hintsHealth().Live {
+		return max(r.options.IdlePause, idleScanPause)
 	}
 	return 0
 }
@@ -31,7 +31,7 @@ func (r *run) idleRest() time.Duration { return r.idlePause(idleWorkPause) }
 // restingSince returns since when this Run is idle, or the zero time if it is not. Scans leave out
 // lanes that are paused or halted, so the counts must show nothing open, too.
 func (r *run) restingSince() time.Time {
-	if since, _, rests := r.queuer.Rests(); rests && !r.vitals.anyOpenNow() {
+	if since, _, rests := r.queuer.Rests(); rests && !r.vitals.hasOpenNow() {
 		return since
 	}
 	return time.Time{}
@@ -42,12 +42,12 @@ func (r *run) restingSince() time.Time {
 func (r *run) idlePause(pause time.Duration) time.Duration {
 	_, began, rests := r.queuer.Rests()
 	switch {
-	case !rests || r.vitals.anyOpenNow():
+	case !rests || r.vitals.hasOpenNow():
 		return 0
-	case r.o.IdlePause == 0:
+	case r.options.IdlePause == 0:
 		return pause
 	case time.Since(began) < afterScan:
 		return afterScan
 	}
-	return max(r.o.IdlePause, afterScan)
+	return max(r.options.IdlePause, afterScan)
 }

@@ -16,11 +16,11 @@ const (
 	pruneInterval = time.Minute
 )
 
-// retain removes records that have been final for Options.Retention, until ctx is done: batches
+// keepPruning removes records that have been final for Options.Retention, until ctx is done: batches
 // and orders, ids in the journal, and acts of operators. It does so once a minute, and goes on at
 // once while a chunk of one kind was full. [store.Store].Prune tells what stays.
-func (r *run) retain(ctx context.Context) {
-	q := store.PruneQuery{OlderThan: r.o.Retention, Limit: pruneChunk, Tombstone: r.ledger.leavesTombstones}
+func (r *run) keepPruning(ctx context.Context) {
+	q := store.PruneQuery{OlderThan: r.options.Retention, Limit: pruneChunk, Tombstone: r.ledger.leavesTombstones}
 	var last time.Time
 	var pruned store.Pruned
 	for pause := prunePause; loop.Sleep(ctx, pause); {
@@ -43,7 +43,7 @@ func (r *run) retain(ctx context.Context) {
 }
 
 func (r *run) prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.ClaimTTL/4)
+	ctx, cancel := context.WithTimeout(ctx, r.options.ClaimTTL/4)
 	defer cancel()
 	return r.storeOf("retention").Prune(ctx, q)
 }

@@ -33,7 +33,7 @@ type run struct {
 	table      *inhand.Table
 	keeper     *groups.Keeper
 	vitals     *vitals
-	news       *events.Run
+	reporter   *events.Run
 	admission  *admission
 	stopCounts stopCounts
 }
@@ -55,14 +55,14 @@ const maxClaimedBytes = 64 << 20
 const scanLanes = 5000
 
 func newRun(all common, n *events.Run) *run {
-	o := all.o
-	r := &run{common: all, vitals: newVitals(all.ledger.names()...), news: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
+	o := all.options
+	r := &run{common: all, vitals: newVitals(all.ledger.names()...), reporter: n, lanes: lanes.New(max(1, o.ClaimLimit/2))}
 	r.admission = newAdmission(all, r.storeOf(""), n.Unserved)
 	r.table = inhand.New(r.tableOptions())
 	settings := groups.Settings{Linger: Linger, MaxItems: groupSize, MaxBytes: groupBytes, RetryFor: o.ClaimTTL, Timeout: o.ClaimTTL / 4}
-	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.onWritten, r.onLost, r.trouble("recorder"))
+	r.recorder = groups.NewRecorder(r.storeOf("recorder"), settings, r.onWritten, r.onOutcomesLost, r.trouble("recorder"))
 	r.keeper = groups.NewKeeper(r.storeOf("keeper"), groupSize, o.ClaimTTL/4)
-	r.ledger.meter, r.ledger.admission = ledgerMeter(all.store.calls, r.vitals), r.admission
+	r.ledger.meter, r.ledger.admission = newLedgerMeter(all.store.reportCall, r.vitals), r.admission
 	r.submitter = submit.New(r.ledger, submit.Options{
 		MaxRequests: o.Pool, RequestTimeout: o.RequestTimeout, Retry: o.QuickRetry, Reliant: o.Strategy.ReliesOnOrder,
 		MaxBatches: o.ClaimLimit, MaxBytes: maxClaimedBytes,
@@ -73,11 +73,11 @@ func newRun(all common, n *events.Run) *run {
 		Ready:  r.lanes.Wake,
 		Paused: func(sc submit.Scope, err error) {
 			n.Paused(pauseOf(sc), err)
-			r.tellAll() // another process may reach the ledger
+			r.tellAllLanes() // another process may reach the ledger
 		},
 		Resumed: func(sc submit.Scope) { n.Resumed(pauseOf(sc)) },
 	})
-	r.queuer = claim.New(r.storeHanding("queuer"), r.submitter, r.lanes, claim.Options{
+	r.queuer = claim.New(r.claimingStoreOf("queuer"), r.submitter, r.lanes, claim.Options{
 		Strategy: o.Strategy, Query: r.ClaimQuery(), Margin: o.Margin, RequestTime: o.RequestTimeout, ScanInterval: o.ScanInterval, Rest: r.idleScanRest,
 		// No other process gets a batch that this engine asks about from memory before
 		// PollInterval has passed.
@@ -88,7 +88,7 @@ func newRun(all common, n *events.Run) *run {
 		Trouble:    r.trouble("queuer"),
 		Claimed:    r.onClaimed,
 	})
-	r.monitor = ask.New(r.storeHanding("monitor"), r.ledger, r.table, ask.Options{
+	r.monitor = ask.New(r.claimingStoreOf("monitor"), r.ledger, r.table, ask.Options{
 		Rules: monitor.Rules{
 			TTL: o.ClaimTTL, FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, StuckAfter: o.StuckAfter,
 			Delay: o.RetryDelay, Budget: o.BudgetOf, AssumeNotCommitted: o.ResendAtRiskOfExecutingTwice,
@@ -105,28 +105,28 @@ func newRun(all common, n *events.Run) *run {
 func (r *run) onClaimed(ctx context.Context, run store.ClaimedRun) {
 	r.monitor.Follow(run.Service)
 	r.table.Claimed(run)
-	r.news.Claimed(ctx, run)
+	r.reporter.Claimed(ctx, run)
 }
 
 // onWritten is called with outcomes that the store has answered about.
 func (r *run) onWritten(group []inhand.Recorded) {
-	r.holdWritten(group)
+	r.noteWritten(group)
 	r.monitor.DueIn(r.table.Written(group))
 	r.wantReceipts(group)
 	// The next group waits for the reports, which may ask the store.
-	ctx, cancel := context.WithTimeout(context.Background(), r.o.ClaimTTL/8)
+	ctx, cancel := context.WithTimeout(context.Background(), r.options.ClaimTTL/8)
 	defer cancel()
 	for _, w := range group {
 		if w.Finding == store.Unposted && w.Applied.Result == store.Written {
-			r.stopCounts.putBackClaim()
+			r.stopCounts.addClaimPutBack()
 		}
-		r.news.Written(ctx, w)
+		r.reporter.Written(ctx, w)
 	}
 }
 
-// onLost is called with outcomes that the recorder gave up.
-func (r *run) onLost(all []store.Outcome) {
-	r.stopCounts.lostOutcomes(len(all))
+// onOutcomesLost is called with outcomes that the recorder gave up.
+func (r *run) onOutcomesLost(all []store.Outcome) {
+	r.stopCounts.addLostWrites(len(all))
 	r.table.Lost(all)
 }
 
@@ -144,11 +144,11 @@ func (r *run) wantReceipts(group []inhand.Recorded) {
 
 // storeOf returns the store for the loop.
 func (r *run) storeOf(loop string) access {
-	return access{Store: r.store.Store, meter: storeMeter(r.store.calls, r.vitals), loop: loop, recalled: r.recalled}
+	return access{Store: r.store.Store, meter: newStoreMeter(r.store.reportCall, r.vitals), loop: loop, recalled: r.recalled}
 }
 
-// storeHanding returns the store for a loop that gets batches from it.
-func (r *run) storeHanding(loop string) access {
+// claimingStoreOf returns the store for a loop that gets batches from it.
+func (r *run) claimingStoreOf(loop string) access {
 	a := r.storeOf(loop)
 	a.admission, a.takeForgotten = r.admission, r.endForgotten
 	return a
@@ -172,19 +172,19 @@ func (r *run) deliver(ctx context.Context) error {
 	part("queuer", r.queuer.Run)
 	part("monitor", r.monitor.Run)
 	part("upkeep", r.upkeep)
-	part("hints", r.hear)
-	if r.o.Retention > 0 {
-		part("retention", r.retain)
+	part("hints", r.hearHints)
+	if r.options.Retention > 0 {
+		part("retention", r.keepPruning)
 	}
 	shown := r.newPresence()
 	if shown != nil {
-		part("stats", func(ctx context.Context) { shown.run(ctx, r.o.ClaimTTL/4, r.trouble("stats")) })
+		part("stats", func(ctx context.Context) { shown.run(ctx, r.options.ClaimTTL/4, r.trouble("stats")) })
 	}
 
 	<-ctx.Done()
 	r.stopCounts.begin()
 	r.logStopping(context.WithoutCancel(ctx))
-	bound := time.NewTimer(r.o.Drain)
+	bound := time.NewTimer(r.options.Drain)
 	defer bound.Stop()
 	rest := make(chan struct{})
 	go func() {
@@ -207,12 +207,12 @@ func (r *run) deliver(ctx context.Context) error {
 	case <-bound.C:
 		stop() // outcomes that are not written yet are found by the next start
 	}
-	bound.Reset(endTime)
+	bound.Reset(lastWritesTime)
 	select {
 	case <-rest:
 		return nil
 	case <-bound.C:
-		return fmt.Errorf("run: %w after %s", ErrDrain, r.o.Drain)
+		return fmt.Errorf("run: %w after %s", ErrDrain, r.options.Drain)
 	}
 }
 
@@ -229,7 +229,7 @@ func (r *run) trouble(part string) func(error) {
 
 // tableOptions connects the table in hand with the other parts.
 func (r *run) tableOptions() inhand.Options {
-	o := r.o
+	o := r.options
 	hold := min(holdPolls*o.FirstPoll, o.ClaimTTL/4)
 	reliant := o.Strategy.ReliesOnOrder
 	if reliant {
@@ -256,8 +256,8 @@ func (r *run) mayWaitUnwritten(o store.Outcome) bool {
 		return false
 	}
 	t := r.ledger.termsOf(o.Key.Service)
-	asked := max(t.LateArrival, t.Grace) + r.o.PollInterval
-	return t.resend().Allows(o.Was.ResendUntil.Sub(o.Was.ClaimExpires), asked+r.o.ClaimTTL)
+	asked := max(t.LateArrival, t.Grace) + r.options.PollInterval
+	return t.resend().Allows(o.Was.ResendUntil.Sub(o.Was.ClaimExpires), asked+r.options.ClaimTTL)
 }
 
 // write gives outcomes to the recorder.
@@ -271,14 +271,14 @@ func (r *run) write(first store.Outcome, rest ...store.Outcome) {
 
 // addPolicy adds this Runner's policy and instance to an outcome.
 func (r *run) addPolicy(o *store.Outcome) {
-	o.Policy = r.o.Policy
+	o.Policy = r.options.Policy
 	if o.Report != nil {
-		o.Report.Instance = r.o.Instance
+		o.Report.Instance = r.options.Instance
 	}
 }
 
-// endTime is the time that loops have to end after their context is done.
-const endTime = 500 * time.Millisecond
+// lastWritesTime is the time that loops have to end after their context is done.
+const lastWritesTime = 500 * time.Millisecond
 
 // pauseOf returns the pause of a scope.
 func pauseOf(sc submit.Scope) health.Pause {
@@ -294,7 +294,7 @@ func allPaused(ledgers []string, pauses []health.Pause) bool {
 }
 
 // pauseMemory returns how long a pause counts if nothing is tried after it.
-func (r *run) pauseMemory() time.Duration { return max(health.PauseMemory, 2*r.o.ScanInterval) }
+func (r *run) pauseMemory() time.Duration { return max(health.PauseMemory, 2*r.options.ScanInterval) }
 
 // health returns how this Run is doing.
 func (r *run) health() health.Health {
@@ -310,9 +310,9 @@ func (r *run) health() health.Health {
 		h.Pauses = nil
 	}
 	h.Paused = allPaused(r.vitals.ledgerNames, h.Pauses)
-	h.Pool = health.Use{Busy: r.submitter.Busy(), Size: r.o.Pool}
-	h.StatusConnections = health.Use{Busy: r.monitor.Busy(), Size: r.o.StatusConnections}
+	h.Pool = health.Use{Busy: r.submitter.Busy(), Size: r.options.Pool}
+	h.StatusConnections = health.Use{Busy: r.monitor.Busy(), Size: r.options.StatusConnections}
 	h.Claims = r.table.Unfinished()
-	h.Hints, h.Rest = r.hintsHealth(), r.o.IdlePause
+	h.Hints, h.Rest = r.hintsHealth(), r.options.IdlePause
 	return h
 }

@@ -17,7 +17,7 @@ import (
 // ([admission]).
 type services struct {
 	ledger        dlt.Ledger
-	trouble       func(error)
+	onTrouble     func(error)
 	panicReported atomic.Bool // whether a panic of Traits was reported, which is called too often to report each panic
 
 	mu          sync.Mutex
@@ -28,9 +28,9 @@ type services struct {
 
 // service is one service as this process knows it.
 type service struct {
-	terms  *terms // nil after a panic of Traits
-	judged bool   // whether the admission of this Run has judged the service
-	err    error  // the judgement: why this Run does not serve the service; nil if it does
+	terms    *terms // nil after a panic of Traits
+	isJudged bool   // whether the admission of this Run has judged the service
+	err      error  // the judgement: why this Run does not serve the service; nil if it does
 }
 
 // name returns the name of the ledger that the service is resolved to.
@@ -58,7 +58,7 @@ const (
 )
 
 func newServices(l dlt.Ledger, trouble func(error)) *services {
-	v := &services{ledger: l, trouble: trouble}
+	v := &services{ledger: l, onTrouble: trouble}
 	v.forget()
 	return v
 }
@@ -86,8 +86,8 @@ func (v *services) entryOf(s batch.ServiceID) service {
 	return v.byService[s]
 }
 
-// meet returns the terms of a service, which it resolves if the service is new.
-func (v *services) meet(s batch.ServiceID) (*terms, error) {
+// knownTerms returns the terms of a service, which it resolves if the service is new.
+func (v *services) knownTerms(s batch.ServiceID) (*terms, error) {
 	if known := v.entryOf(s); known.terms != nil {
 		return known.terms, nil
 	}
@@ -100,36 +100,36 @@ func (v *services) meet(s batch.ServiceID) (*terms, error) {
 	known := v.byService[s]
 	if known.terms == nil {
 		known.terms = v.shareTerms(t)
-		v.store(s, known)
+		v.storeEntry(s, known)
 	}
 	return known.terms, nil
 }
 
 // termsOf returns the terms of a service. After a panic they are the most careful ones possible.
 func (v *services) termsOf(s batch.ServiceID) *terms {
-	t, err := v.meet(s)
+	t, err := v.knownTerms(s)
 	if err == nil {
 		return t
 	}
 	if !v.panicReported.Swap(true) { // set before the report, since an observer may ask again
-		v.trouble(err)
+		v.onTrouble(err)
 	}
 	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
 }
 
-// resolve stores a client's answer about a service, and the admission's judgement. It reports
+// storeJudgement stores a client's answer about a service, and the admission's judgement. It reports
 // whether the service has become held, or is no longer held. A client that panicked has given no
 // answer.
-func (v *services) resolve(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
+func (v *services) storeJudgement(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	old := v.byService[s]
-	now := service{judged: true, err: err}
+	now := service{isJudged: true, err: err}
 	if !loop.Panicked(err) {
 		now.terms = v.shareTerms(t)
 	}
-	v.store(s, now)
-	return (old.judged && old.err != nil) != (err != nil)
+	v.storeEntry(s, now)
+	return (old.isJudged && old.err != nil) != (err != nil)
 }
 
 // shareTerms returns the value for these traits. v.mu is held.
@@ -145,8 +145,8 @@ func (v *services) shareTerms(t dlt.Traits) *terms {
 	return shared
 }
 
-// store keeps the entry of a service. v.mu is held.
-func (v *services) store(s batch.ServiceID, known service) {
+// storeEntry keeps the entry of a service. v.mu is held.
+func (v *services) storeEntry(s batch.ServiceID, known service) {
 	if _, is := v.byService[s]; !is && len(v.byService) >= v.forgetAt {
 		maps.DeleteFunc(v.byService, func(_ batch.ServiceID, k service) bool { return k.err == nil })
 		v.forgetAt = max(maxServices, 2*len(v.byService)) // the held services stay, so the limit leaves room for as many others
@@ -160,7 +160,7 @@ func (v *services) resend(s batch.ServiceID) store.Resend { return v.termsOf(s).
 
 func (v *services) maxInFlight(s batch.ServiceID) int { return v.termsOf(s).MaxInFlightPerService }
 
-func (v *services) numbered(s batch.ServiceID) bool {
+func (v *services) isNumbered(s batch.ServiceID) bool {
 	t := v.termsOf(s)
 	return t.Prepares && t.PreparesInOrder
 }

@@ -13,7 +13,7 @@ import (
 // did not rest.
 type uncommittedLanes struct {
 	wakeAfter time.Duration
-	wake      func(batch.ServiceID)
+	wakeLane  func(batch.ServiceID)
 
 	mu     sync.Mutex
 	timers map[batch.ServiceID]*time.Timer
@@ -29,7 +29,7 @@ func (u *uncommittedLanes) add(s batch.ServiceID) {
 	if u.timers[s] == nil {
 		u.timers[s] = time.AfterFunc(u.wakeAfter, func() {
 			u.cancel(s)
-			u.wake(s)
+			u.wakeLane(s)
 		})
 	}
 }

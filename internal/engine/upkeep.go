@@ -21,7 +21,7 @@ func (r *run) upkeep(ctx context.Context) {
 		}
 		last = time.Now()
 		err := loop.Retry(ctx, func(err error) { r.events.Trouble("upkeep", fmt.Errorf("look after the store: %w", err)) }, func() (err error) {
-			call, cancel := context.WithTimeout(ctx, r.o.ClaimTTL/4)
+			call, cancel := context.WithTimeout(ctx, r.options.ClaimTTL/4)
 			defer cancel()
 			warnings, err = r.store.Upkeep(call)
 			return err

@@ -21,11 +21,11 @@ type vitals struct {
 	mu         sync.Mutex
 	store      partCalls
 	ledgers    map[string]*partCalls // the ledgers that were called, by name
-	writes     partCalls             // the loops' writes to the store: a read that succeeds does not end their failure
+	loopWrites partCalls             // the loops' writes to the store: a read that succeeds does not end their failure
 	ownRow     partCalls             // writes of this instance's own row, which an idle Run makes, too
 	acceptedAt time.Time             // when the ledger last took a batch
 	counts     health.Counts
-	anyOpen    bool // whether the counts that were read last have anything open
+	hasOpen    bool // whether the counts that were read last have anything open
 	loops      map[loopOf]*partCalls
 	streams    map[batch.ServiceID]*stream
 }
@@ -61,7 +61,7 @@ func (v *vitals) fillHealth(now time.Time, h *health.Health) {
 	if h.Ledger = bestHealth(asked, len(v.ledgerNames)); len(v.ledgerNames) != 1 {
 		h.Ledgers = asked
 	}
-	for _, p := range []*partCalls{&v.writes, &v.ownRow} {
+	for _, p := range []*partCalls{&v.loopWrites, &v.ownRow} {
 		if w := p.health(now); w.Condition == health.ConditionFailing && (h.Store.Condition != health.ConditionFailing || w.FailingSince.Before(h.Store.FailingSince)) {
 			w.LastSuccess = h.Store.LastSuccess
 			h.Store = w
@@ -237,13 +237,13 @@ func (v *vitals) countsRead(s store.Stats) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.counts = nextCounts(v.counts, time.Now(), s, v.acceptedAt)
-	v.anyOpen = s.OpenAt().Open > 0 || !s.OldestOrder.IsZero()
+	v.hasOpen = s.OpenAt().Open > 0 || !s.OldestOrder.IsZero()
 }
 
-// anyOpenNow reports whether the counts that were read last have an open batch or order. While
+// hasOpenNow reports whether the counts that were read last have an open batch or order. While
 // they have one, they are read at the usual interval.
-func (v *vitals) anyOpenNow() bool {
+func (v *vitals) hasOpenNow() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.anyOpen
+	return v.hasOpen
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-var happened = batch.Event{Kind: batch.EventState, Key: batch.Key{Service: "s", ID: "b"}, State: batch.Pending, Attempt: 1}
+var pendingEvent = batch.Event{Kind: batch.EventState, Key: batch.Key{Service: "s", ID: "b"}, State: batch.Pending, Attempt: 1}
 
 // If nothing observes events, an event allocates nothing.
 func TestAnEventThatNobodySeesIsFree(t *testing.T) {
 	r, ctx := New(Options{}), t.Context()
-	if n := testing.AllocsPerRun(100, func() { r.Observe(ctx, happened) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { r.Observe(ctx, pendingEvent) }); n != 0 {
 		t.Errorf("%v allocations an event", n)
 	}
 }
@@ -21,7 +21,7 @@ func BenchmarkEventThatNobodySees(b *testing.B) {
 	r, ctx := New(Options{}), context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Observe(ctx, happened)
+		r.Observe(ctx, pendingEvent)
 	}
 }
 

@@ -32,21 +32,21 @@ type Options struct {
 // Reporter makes the events of one Runner and passes them on. Its methods may be called
 // concurrently.
 type Reporter struct {
-	o          Options
-	log        *slog.Logger
-	run        atomic.Pointer[func(batch.Event)] // reports an event with the values of the present Run's context
-	queues     []*queue[delivery]                // the queues of Options.Observers
-	repeats    *repeats[topic, writeLine]
-	flow       flow
-	conditions conditions
-	traces     traces.Finder
+	options     Options
+	log         *slog.Logger
+	reportOfRun atomic.Pointer[func(batch.Event)] // reports an event with the values of the present Run's context
+	queues      []*queue[delivery]                // the queues of Options.Observers
+	repeats     *repetitions[topic, writeLine]
+	flow        eventFlow
+	conditions  conditions
+	traces      traces.Finder
 }
 
 // New returns a Reporter. It starts nothing.
 func New(o Options) *Reporter {
-	r := &Reporter{o: o, log: slog.New(slog.DiscardHandler), repeats: newSums()}
+	r := &Reporter{options: o, log: slog.New(slog.DiscardHandler), repeats: newSums()}
 	if o.Logger != nil {
-		r.log = slog.New(logHandler{legible.Handler(o.Logger.Handler()), r.conditions.troubled})
+		r.log = slog.New(logHandler{legible.Handler(o.Logger.Handler()), r.conditions.setTrouble})
 	}
 	r.queues = r.newQueues()
 	return r
@@ -58,20 +58,20 @@ func (r *Reporter) Logger() *slog.Logger { return r.log }
 // Observe passes an event to the application's observers and to the log. It contains a panic in an
 // observer.
 func (r *Reporter) Observe(ctx context.Context, e batch.Event) {
-	e.At, e.Instance = time.Now(), r.o.Instance
+	e.At, e.Instance = time.Now(), r.options.Instance
 	r.flow.add(e)
 	if len(r.queues) > 0 {
 		r.queue(ctx, e)
 	}
-	if r.o.Observer != nil {
-		r.deliver(ctx, r.o.Observer, "Observer", e)
+	if r.options.Observer != nil {
+		r.deliver(ctx, r.options.Observer, "Observer", e)
 	}
 	r.logEvent(ctx, e)
 }
 
 // Report is Observe for an event of a Run's own work, to which no caller's context belongs.
 func (r *Reporter) Report(e batch.Event) {
-	if f := r.run.Load(); f != nil {
+	if f := r.reportOfRun.Load(); f != nil {
 		(*f)(e)
 		return
 	}
@@ -80,19 +80,19 @@ func (r *Reporter) Report(e batch.Event) {
 
 // Trouble reports that a part failed unexpectedly and goes on.
 func (r *Reporter) Trouble(part string, err error) {
-	r.conditions.troubled(err)
+	r.conditions.setTrouble(err)
 	r.Report(batch.Event{Kind: batch.EventTrouble, Part: part, Err: fmt.Errorf("%s: %w", part, err)})
 }
 
 // LaneHeld reports that nothing of a lane is sent.
 func (r *Reporter) LaneHeld(s batch.ServiceID, err error) {
-	r.conditions.troubled(err)
+	r.conditions.setTrouble(err)
 	r.Report(batch.Event{Kind: batch.EventLaneHeld, Key: batch.Key{Service: s}, Err: err})
 }
 
 // Warned replaces the store's earlier warnings, and reports each when it begins.
 func (r *Reporter) Warned(all []store.Warning) {
-	for _, w := range r.conditions.warns(all) {
+	for _, w := range r.conditions.setWarnings(all) {
 		r.Trouble("store", w.Err)
 	}
 }
@@ -111,21 +111,21 @@ func (r *Reporter) Operated(ctx context.Context, act batch.Act, rec batch.Record
 		TraceParent: rec.TraceParent,
 	})
 	if rec.Final() {
-		r.o.Final(rec.Key)
+		r.options.Final(rec.Key)
 	}
 }
 
 // Steered is Operated for an act on a lane or on everything.
 func (r *Reporter) Steered(ctx context.Context, act batch.Act) {
 	if act.Action == batch.ActionRelease {
-		r.conditions.released(act.Scope.Service)
+		r.conditions.setReleased(act.Scope.Service)
 	}
 	r.Observe(ctx, batch.Event{Kind: batch.EventOperated, Key: batch.Key{Service: act.Scope.Service}, By: batch.ByOperator, Act: act})
 }
 
 // Calls returns the function that reports calls to Options.Calls, or nil if that is not set.
 func (r *Reporter) Calls() func(context.Context, batch.Call) {
-	o := r.o.Calls
+	o := r.options.Calls
 	if o == nil {
 		return nil
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// flow sums up what this Runner sees of batches, until it is taken.
-type flow struct {
-	mu    sync.Mutex
-	began time.Time
-	sum   store.Flow // Ago and Took are not set
+// eventFlow sums up what this Runner sees of batches, until it is taken.
+type eventFlow struct {
+	mu        sync.Mutex
+	startedAt time.Time
+	sum       store.Flow // Ago and Took are not set
 }
 
 // add adds an event.
-func (f *flow) add(e batch.Event) {
+func (f *eventFlow) add(e batch.Event) {
 	first := e.Kind == batch.EventClaimed && e.Attempt == 1
-	final := e.Kind == batch.EventFinal || (e.Kind == batch.EventOrderBreach || e.Kind == batch.EventOperated) && finalState(e)
+	final := e.Kind == batch.EventFinal || (e.Kind == batch.EventOrderBreach || e.Kind == batch.EventOperated) && isFinalEvent(e)
 	if !first && !final && e.InRequest == 0 {
 		return
 	}
@@ -38,9 +38,9 @@ func (f *flow) add(e batch.Event) {
 	}
 }
 
-// finalState reports whether an event other than EventFinal shows that its batch became final, in
+// isFinalEvent reports whether an event other than EventFinal shows that its batch became final, in
 // a case in which no EventFinal is reported.
-func finalState(e batch.Event) bool {
+func isFinalEvent(e batch.Event) bool {
 	switch e.Act.Action {
 	case "", batch.ActionDecide, batch.ActionCancel:
 		return e.State == batch.Committed || e.State == batch.Rejected && e.Kind == batch.EventOperated
@@ -50,13 +50,13 @@ func finalState(e batch.Event) bool {
 
 // take returns the flow since it was last taken, and starts a new one. It returns false if that
 // was less than a second ago: a shorter flow shows no rates.
-func (f *flow) take(now time.Time) (taken store.Flow, ok bool) {
+func (f *eventFlow) take(now time.Time) (taken store.Flow, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if taken = f.sum; now.Sub(f.began) < time.Second {
+	if taken = f.sum; now.Sub(f.startedAt) < time.Second {
 		return store.Flow{}, false
 	}
-	taken.Took = now.Sub(f.began)
-	f.began, f.sum = now, store.Flow{}
+	taken.Took = now.Sub(f.startedAt)
+	f.startedAt, f.sum = now, store.Flow{}
 	return taken, true
 }

@@ -43,13 +43,13 @@ type topic struct {
 // not occurred since the line before.
 type writeLine func(over bool, more ...slog.Attr)
 
-func newSums() *repeats[topic, writeLine] {
-	return newRepeats[topic](sumInterval, maxSums, func(s sum[writeLine]) {
-		more := []slog.Attr{slog.Int("times", s.times), slog.Duration("for", s.span)}
-		if s.over {
+func newSums() *repetitions[topic, writeLine] {
+	return newRepeats[topic](sumInterval, maxSums, func(s summary[writeLine]) {
+		more := []slog.Attr{slog.Int("times", s.count), slog.Duration("for", s.span)}
+		if s.isLast {
 			more = append(more, slog.Bool("over", true))
 		}
-		s.last(s.over, more...)
+		s.last(s.isLast, more...)
 	})
 }
 
@@ -61,7 +61,7 @@ func (r *Reporter) logOnce(ctx context.Context, level slog.Level, about topic, e
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	first = r.repeats.happened(about, func(over bool, more ...slog.Attr) {
+	first = r.repeats.note(about, func(over bool, more ...slog.Attr) {
 		at := level
 		if over {
 			at = slog.LevelInfo

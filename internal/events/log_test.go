@@ -44,7 +44,7 @@ func TestLevels(t *testing.T) {
 	}
 	assert.Equal(t, slog.LevelInfo, levelOf(batch.Event{Kind: batch.EventFinal, State: batch.Invalid}))
 	for _, why := range []error{dlt.ErrMisconfigured, dlt.ErrUnavailable, dlt.ErrBusy} {
-		err := &answerError{kind: &batch.SubmissionError{Kind: dlt.Kind(why)}, err: why}
+		err := &answerError{submissionErr: &batch.SubmissionError{Kind: dlt.Kind(why)}, err: why}
 		have[string(batch.EventPaused)] += levelOf(batch.Event{Kind: batch.EventPaused, Err: err}).String() + " "
 	}
 	assert.Equal(t, documented, have)

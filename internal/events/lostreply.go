@@ -15,10 +15,10 @@ import (
 
 var errMaybeBreach = errors.New("the store's answer was lost: the batch may have been final before")
 
-// lostReply returns the answer to an outcome whose first answer from the store may have been lost.
+// answerAfterLostReply returns the answer to an outcome whose first answer from the store may have been lost.
 // The second answer has the row as it is now, and not how the first write found it. A breach or
 // halt that is possible is reported, since nothing else reports it.
-func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
+func (r *Run) answerAfterLostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 	a := w.Applied
 	if a.From != a.Row.State {
 		return a // the second write made the change
@@ -28,22 +28,22 @@ func (r *Run) lostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 		a.From = w.Was.State
 	case moved && w.By == batch.BySubmitter:
 		a.From = batch.Submitting
-	case r.finalBefore(ctx, w.Key, a.Row):
+	case r.wasFinalBefore(ctx, w.Key, a.Row):
 		a.From = batch.Invalid
 		if a.Row.State == batch.Committed {
 			a.Breach, a.Err = true, errMaybeBreach
 		}
 	}
 	a.Halt = w.Halt // the store's second answer has no halt
-	a.Stuck = a.Stuck || calledPerson(w)
+	a.Stuck = a.Stuck || calledAPerson(w)
 	a.Halted = a.Governs() && (a.Halted || r.mayHalt(ctx, a, w.Policy))
 	return a
 }
 
-// movedOn reports the events of an outcome whose first answer may have been lost, if the row has
+// reportMovedOn reports the events of an outcome whose first answer may have been lost, if the row has
 // changed further before the repeated write, which was fenced. Nothing else reports them. The row,
 // its reports and acts, and the lane's control show whether the first write was made.
-func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
+func (r *Run) reportMovedOn(ctx context.Context, w inhand.Recorded) {
 	row := w.Applied.Row
 	event := batch.Event{
 		Kind: batch.EventState, Key: w.Key, State: row.State, From: batch.Submitting, By: w.By, Attempt: w.Attempt,
@@ -56,31 +56,31 @@ func (r *Run) movedOn(ctx context.Context, w inhand.Recorded) {
 		ended = would.Result == store.Written && next.Final()
 	}
 	if ended {
-		if event.State, ended = r.madeFinal(ctx, w); ended {
+		if event.State, ended = r.finalStateMade(ctx, w); ended {
 			event.Kind = batch.EventFinal
 			r.Report(event)
 		}
 	}
 	if ended || w.Halt != "" {
 		if c, err := r.control(ctx, w.Key.Service); err == nil && !c.HaltedAt.IsZero() && c.HaltedBy == w.Key.ID {
-			r.halted(event, c.HaltReason)
+			r.reportHalt(event, c.HaltReason)
 		}
 	}
-	if calledPerson(w) {
+	if calledAPerson(w) {
 		event.Kind, event.State, event.Err = batch.EventDecision, row.State, errors.New(row.Decision)
 		r.Report(event)
 	}
 }
 
-// calledPerson reports whether an outcome called a person, as far as its row shows.
-func calledPerson(w inhand.Recorded) bool {
+// calledAPerson reports whether an outcome called a person, as far as its row shows.
+func calledAPerson(w inhand.Recorded) bool {
 	may := w.Finding == store.Undecidable || w.StuckAfter > 0
 	return may && w.Applied.Row.Called() && (w.Was == nil || !w.Was.Called())
 }
 
-// madeFinal reports whether an outcome made its batch final, and in which state. The batch is
+// finalStateMade reports whether an outcome made its batch final, and in which state. The batch is
 // final still, or a person requeued it after the outcome's report was stored.
-func (r *Run) madeFinal(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
+func (r *Run) finalStateMade(ctx context.Context, w inhand.Recorded) (state batch.State, ended bool) {
 	if row := w.Applied.Row; row.Final() {
 		return row.State, row.State != batch.Committed // the commit was reported as final
 	}
@@ -98,10 +98,10 @@ func (r *Run) madeFinal(ctx context.Context, w inhand.Recorded) (state batch.Sta
 	return 0, false
 }
 
-// finalBefore reports whether the batch of a row may have been final before. The store then has a
+// wasFinalBefore reports whether the batch of a row may have been final before. The store then has a
 // report of a verdict against it or of an attempt that used up its budget, or an operator's act.
 // If the store gives no answer in time, that is reported as trouble.
-func (r *Run) finalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
+func (r *Run) wasFinalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
 	reports, acts, err := r.reportsAndActs(ctx, key)
 	switch {
 	case ctx.Err() != nil: // many replies were lost: one trouble is better than a breach for each batch

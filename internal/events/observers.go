@@ -17,8 +17,8 @@ type delivery func(o batch.Observer, name string)
 
 // newQueues returns the queues of Options.Observers.
 func (r *Reporter) newQueues() []*queue[delivery] {
-	queues := make([]*queue[delivery], len(r.o.Observers))
-	for i, o := range r.o.Observers {
+	queues := make([]*queue[delivery], len(r.options.Observers))
+	for i, o := range r.options.Observers {
 		name := observerName(i)
 		queues[i] = newQueue(maxQueued, func(deliver delivery) { deliver(o, name) })
 	}

@@ -22,7 +22,7 @@ func (r *Run) Claimed(ctx context.Context, run store.ClaimedRun) {
 // Written reports the store's answer to an outcome: written, fenced, or held back.
 func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	if w.Again && w.Applied.Result == store.Written {
-		w.Applied = r.lostReply(ctx, w)
+		w.Applied = r.answerAfterLostReply(ctx, w)
 	}
 	key, row := w.Key, w.Applied.Row
 	switch w.Applied.Result {
@@ -35,7 +35,7 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 		late := attributes(batch.Event{Key: key, Attempt: w.Attempt})
 		r.log.LogAttrs(ctx, slog.LevelDebug, lineLate, append(late, slog.String("finding", w.Finding.String()))...)
 		if w.Again && w.Applied.Result == store.Fenced {
-			r.movedOn(ctx, w)
+			r.reportMovedOn(ctx, w)
 		}
 		return
 	}
@@ -43,10 +43,10 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 		return
 	}
 	if row.State == batch.Committed {
-		r.conditions.released(key.Service)
+		r.conditions.setReleased(key.Service)
 	}
 	if row.State == batch.Committed && w.Applied.From == batch.Committed && !w.Again {
-		r.o.Final(key) // another process recorded it, and reports it
+		r.options.Final(key) // another process recorded it, and reports it
 		return
 	}
 	if w.By == batch.BySubmitter && w.Finding == store.IsCommitted && w.Applied.From == batch.Submitting { // acceptance and commit in one
@@ -57,7 +57,7 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	}
 	breach := r.overtakenError(ctx, w.Outcome, w.Applied)
 	event := eventOf(w, breach)
-	event.TakenOver = r.takenOver(w)
+	event.TakenOver = r.wasTakenOver(w)
 	if breach != nil && row.State != batch.Committed {
 		also := event
 		also.Kind, also.Err = batch.EventOrderBreach, breach
@@ -65,29 +65,29 @@ func (r *Run) Written(ctx context.Context, w inhand.Recorded) {
 	}
 	switch {
 	case row.Final():
-		r.o.Final(key)
+		r.options.Final(key)
 	case w.Finding == store.Accepted:
-		r.conditions.released(key.Service) // the lane was released
+		r.conditions.setReleased(key.Service) // the lane was released
 	}
 	if w.Applied.Stuck || !changedNoState(w) {
 		r.Report(event)
 	}
 	switch {
 	case w.Applied.Halted:
-		r.halted(event, w.Applied.Halt)
+		r.reportHalt(event, w.Applied.Halt)
 	case row.Quarantined && event.Kind == batch.EventFinal:
 		event.Kind = batch.EventQuarantined
 		r.Report(event)
 	}
 }
 
-// halted reports that a batch halted its lane: by the policy or, if why says so, because the
+// reportHalt reports that a batch halted its lane: by the policy or, if why says so, because the
 // ledger took the batch back again and again.
-func (r *Run) halted(event batch.Event, why string) {
+func (r *Run) reportHalt(event batch.Event, why string) {
 	event.Kind = batch.EventHalted
 	if why != "" {
 		event.Err = errors.New(why)
-		r.conditions.halt(event.Key.Service)
+		r.conditions.setHalted(event.Key.Service)
 	}
 	r.Report(event)
 }
@@ -107,11 +107,11 @@ func changedNoState(w inhand.Recorded) bool {
 	return false
 }
 
-// takenOver reports whether the outcome is the first about an attempt that another instance left
+// wasTakenOver reports whether the outcome is the first about an attempt that another instance left
 // behind.
-func (r *Run) takenOver(w inhand.Recorded) bool {
+func (r *Run) wasTakenOver(w inhand.Recorded) bool {
 	was := w.Was
-	return was != nil && w.By == batch.ByMonitor && was.State == batch.Submitting && was.ClaimedBy != r.o.Instance &&
+	return was != nil && w.By == batch.ByMonitor && was.State == batch.Submitting && was.ClaimedBy != r.options.Instance &&
 		!was.ClaimExpires.Equal(was.LastPost) && !was.Undecided()
 }
 

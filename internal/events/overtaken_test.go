@@ -13,14 +13,14 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// twoOfALane is a store in which the second batch of a lane is committed.
-type twoOfALane struct{ Reads }
+// twoBatchStore is a store in which the second batch of a lane is committed.
+type twoBatchStore struct{ Reads }
 
-func (twoOfALane) Get(_ context.Context, key batch.Key) (batch.Record, error) {
+func (twoBatchStore) Get(_ context.Context, key batch.Key) (batch.Record, error) {
 	return batch.Record{Key: key, State: batch.Unknown, CreatedAt: time.Unix(1, 0)}, nil
 }
 
-func (twoOfALane) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
+func (twoBatchStore) List(context.Context, store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	return []batch.Record{{Key: batch.Key{Service: "s", ID: "second"}, State: batch.Committed, CreatedAt: time.Unix(2, 0)}}, "", nil
 }
 
@@ -41,7 +41,7 @@ func TestABatchWithANumberKeepsItsPlace(t *testing.T) {
 	} {
 		var seen []batch.EventKind
 		r := New(Options{Final: func(batch.Key) {}, Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) { seen = append(seen, e.Kind) })})
-		run := r.Begin(t.Context(), twoOfALane{}, func(batch.ServiceID) dlt.Traits {
+		run := r.Begin(t.Context(), twoBatchStore{}, func(batch.ServiceID) dlt.Traits {
 			return dlt.Traits{Prepares: true, PreparesInOrder: c.inOrder, ResendHarmlessFor: dlt.Forever, KeepsOrder: true}
 		}, true)
 		run.Claimed(t.Context(), store.ClaimedRun{Service: "s", Batches: []store.Claim{{Ref: first, From: batch.Unknown, Attempt: 2, Again: true, Prepared: c.kept}}})

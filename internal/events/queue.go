@@ -12,11 +12,11 @@ type queue[T any] struct {
 	deliver  func(T)
 	capacity int
 
-	mu      sync.Mutex
-	values  []T
-	running bool
-	lost    uint64
-	empty   chan struct{} // closed when the last value was delivered; nil if nothing waits for that
+	mu        sync.Mutex
+	values    []T
+	isRunning bool
+	lostCount uint64
+	empty     chan struct{} // closed when the last value was delivered; nil if nothing waits for that
 }
 
 // newQueue returns an empty queue. It holds at most `most` values, in addition to the one that is
@@ -30,12 +30,12 @@ func (q *queue[T]) put(v T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.values) >= q.capacity {
-		q.lost++
+		q.lostCount++
 		return false
 	}
 	q.values = append(q.values, v)
-	if !q.running {
-		q.running = true
+	if !q.isRunning {
+		q.isRunning = true
 		go q.run()
 	}
 	return true
@@ -63,7 +63,7 @@ func (q *queue[T]) next() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.values) == 0 {
-		q.values, q.running = nil, false
+		q.values, q.isRunning = nil, false
 		if q.empty != nil {
 			close(q.empty)
 			q.empty = nil
@@ -80,13 +80,13 @@ func (q *queue[T]) next() (v T, ok bool) {
 func (q *queue[T]) lostSoFar() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.lost
+	return q.lostCount
 }
 
 // waitEmpty waits until everything is delivered, or ctx is done.
 func (q *queue[T]) waitEmpty(ctx context.Context) {
 	q.mu.Lock()
-	if !q.running {
+	if !q.isRunning {
 		q.mu.Unlock()
 		return
 	}

@@ -18,27 +18,27 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
-// slow is a receiver that takes one value each time that its gate lets it.
-type slow struct {
+// slowReceiver is a receiver that takes one value each time that its gate lets it.
+type slowReceiver struct {
 	gate chan struct{}
 	mu   sync.Mutex
 	got  []int
 }
 
-func (s *slow) take(v int) {
+func (s *slowReceiver) take(v int) {
 	<-s.gate
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.got = append(s.got, v)
 }
 
-func (s *slow) taken() []int {
+func (s *slowReceiver) taken() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]int(nil), s.got...)
 }
 
-func upTo(from, to int) (all []int) {
+func numbers(from, to int) (all []int) {
 	for i := from; i < to; i++ {
 		all = append(all, i)
 	}
@@ -50,7 +50,7 @@ func upTo(from, to int) (all []int) {
 func TestQueueIsBoundedAndInOrder(t *testing.T) {
 	for _, most := range []int{1, 2, 15, 16, 17, 100} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &slow{gate: make(chan struct{})}
+			s := &slowReceiver{gate: make(chan struct{})}
 			q := newQueue(most, s.take)
 			next := 0
 			put := func(n int) (lost int) {
@@ -76,11 +76,11 @@ func TestQueueIsBoundedAndInOrder(t *testing.T) {
 			}
 			close(s.gate)
 			q.waitEmpty(t.Context())
-			assert.Equal(t, upTo(0, next), s.taken())
+			assert.Equal(t, numbers(0, next), s.taken())
 			assert.EqualValues(t, 3+most/2+1, q.lostSoFar())
 			require.Zero(t, put(most), "and again")
 			q.waitEmpty(t.Context())
-			assert.Equal(t, upTo(0, next), s.taken())
+			assert.Equal(t, numbers(0, next), s.taken())
 		})
 	}
 }
@@ -89,7 +89,7 @@ func TestQueueIsBoundedAndInOrder(t *testing.T) {
 // is left.
 func TestQueueRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slow{gate: make(chan struct{})}
+		s := &slowReceiver{gate: make(chan struct{})}
 		q := newQueue(4, s.take)
 		q.waitEmpty(t.Context()) // returns at once, since nothing waits
 		before := runtime.NumGoroutine()
@@ -144,7 +144,7 @@ func TestQueueOfManySenders(t *testing.T) {
 	all.Wait()
 	q.waitEmpty(t.Context())
 	for s := range got {
-		assert.Equal(t, upTo(0, each), got[s])
+		assert.Equal(t, numbers(0, each), got[s])
 	}
 	assert.Zero(t, q.lostSoFar())
 }

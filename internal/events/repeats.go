@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// sum counts the events of one key since the line before.
-type sum[V any] struct {
+// summary counts the events of one key since the line before.
+type summary[V any] struct {
 	last  V
-	times int
+	count int
 	// span is the time since the first event or, if over is true, from the first to the last.
 	span time.Duration
-	// over is true if nothing happened since the line before. times is then the number of all
+	// isLast is true if nothing happened since the line before. times is then the number of all
 	// events.
-	over bool
+	isLast bool
 }
 
-// repeats sums up repeated events by key, so that a log has one line for many. All methods may be
+// repetitions sums up repeated events by key, so that a log has one line for many. All methods may be
 // called concurrently.
-type repeats[K comparable, V any] struct {
+type repetitions[K comparable, V any] struct {
 	interval time.Duration
 	maxKeys  int
-	report   func(sum[V])
+	report   func(summary[V])
 
 	mu    sync.Mutex
 	byKey map[K]*occurrences[V]
@@ -40,13 +40,13 @@ type occurrences[V any] struct {
 // each interval in which something happens under the key, and once when nothing has happened in
 // the last interval. A timer or reportAll calls report. It keeps at most maxKeys keys: an event
 // under a further key is always the first.
-func newRepeats[K comparable, V any](interval time.Duration, maxKeys int, report func(sum[V])) *repeats[K, V] {
-	return &repeats[K, V]{interval: interval, maxKeys: maxKeys, report: report, byKey: map[K]*occurrences[V]{}}
+func newRepeats[K comparable, V any](interval time.Duration, maxKeys int, report func(summary[V])) *repetitions[K, V] {
+	return &repetitions[K, V]{interval: interval, maxKeys: maxKeys, report: report, byKey: map[K]*occurrences[V]{}}
 }
 
-// happened notes an event. It returns true for the first event of a key, which the caller has to
+// note notes an event. It returns true for the first event of a key, which the caller has to
 // report itself.
-func (l *repeats[K, V]) happened(key K, value V) (first bool) {
+func (l *repetitions[K, V]) note(key K, value V) (first bool) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,20 +61,20 @@ func (l *repeats[K, V]) happened(key K, value V) (first bool) {
 	}
 	l.byKey[key] = &occurrences[V]{value: value, first: now, last: now, nextLine: now.Add(l.interval), total: 1}
 	if l.timer == nil {
-		l.timer = time.AfterFunc(l.interval, l.tick)
+		l.timer = time.AfterFunc(l.interval, l.reportDue)
 	}
 	return true
 }
 
-func (l *repeats[K, V]) tick() {
-	for _, s := range l.due(time.Now()) {
+func (l *repetitions[K, V]) reportDue() {
+	for _, s := range l.takeDue(time.Now()) {
 		l.report(s)
 	}
 }
 
-// due returns the sums to report now, in the order in which they began, and sets the timer for the
+// takeDue returns the sums to report now, in the order in which they began, and sets the timer for the
 // next ones.
-func (l *repeats[K, V]) due(now time.Time) []sum[V] {
+func (l *repetitions[K, V]) takeDue(now time.Time) []summary[V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer == nil { // reportAll was faster
@@ -96,20 +96,20 @@ func (l *repeats[K, V]) due(now time.Time) []sum[V] {
 		}
 	}
 	if l.timer = nil; !soonest.IsZero() {
-		l.timer = time.AfterFunc(soonest.Sub(now), l.tick)
+		l.timer = time.AfterFunc(soonest.Sub(now), l.reportDue)
 	}
 	return takeSums(said, now)
 }
 
 // reportAll reports the sums that are left, and forgets all keys. happened may be called
 // afterwards, and starts anew.
-func (l *repeats[K, V]) reportAll() {
+func (l *repetitions[K, V]) reportAll() {
 	for _, s := range l.takeAll(time.Now()) {
 		l.report(s)
 	}
 }
 
-func (l *repeats[K, V]) takeAll(now time.Time) []sum[V] {
+func (l *repetitions[K, V]) takeAll(now time.Time) []summary[V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer != nil {
@@ -128,15 +128,15 @@ func (l *repeats[K, V]) takeAll(now time.Time) []sum[V] {
 
 // takeSums returns the sums to report, and begins new ones. An event that happened only once was
 // reported already.
-func takeSums[V any](said []*occurrences[V], now time.Time) (all []sum[V]) {
+func takeSums[V any](said []*occurrences[V], now time.Time) (all []summary[V]) {
 	slices.SortFunc(said, func(a, b *occurrences[V]) int { return a.first.Compare(b.first) })
 	for _, r := range said {
 		switch {
 		case r.sinceLine > 0:
-			all = append(all, sum[V]{last: r.value, times: r.sinceLine, span: now.Sub(r.first)})
+			all = append(all, summary[V]{last: r.value, count: r.sinceLine, span: now.Sub(r.first)})
 			r.sinceLine = 0
 		case r.total > 1:
-			all = append(all, sum[V]{last: r.value, times: r.total, span: r.last.Sub(r.first), over: true})
+			all = append(all, summary[V]{last: r.value, count: r.total, span: r.last.Sub(r.first), isLast: true})
 		}
 	}
 	return all

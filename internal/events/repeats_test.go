@@ -10,55 +10,55 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// book keeps the reports, with their times.
-type book struct {
+// reportBook keeps the reports, with their times.
+type reportBook struct {
 	begin time.Time
 	mu    sync.Mutex
 	lines []string
 }
 
-func (b *book) say(s sum[string]) {
+func (b *reportBook) addReport(s summary[string]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	over := ""
-	if s.over {
+	if s.isLast {
 		over = ", over"
 	}
-	b.lines = append(b.lines, fmt.Sprintf("%s: %s, %d times for %s%s", time.Since(b.begin), s.last, s.times, s.span, over))
+	b.lines = append(b.lines, fmt.Sprintf("%s: %s, %d times for %s%s", time.Since(b.begin), s.last, s.count, s.span, over))
 }
 
-func (b *book) said() (lines []string) {
+func (b *reportBook) takeLines() (lines []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lines, b.lines = b.lines, nil
 	return lines
 }
 
-func newLog(most int) (*book, *repeats[string, string]) {
-	b := &book{begin: time.Now()}
-	return b, newRepeats[string](time.Minute, most, b.say)
+func newReportBook(most int) (*reportBook, *repetitions[string, string]) {
+	b := &reportBook{begin: time.Now()}
+	return b, newRepeats[string](time.Minute, most, b.addReport)
 }
 
 // The caller reports the first event. Later ones are one line a minute, and one line when they are
 // over.
 func TestRepeatsAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, l := newLog(9)
+		b, l := newReportBook(9)
 		firsts := 0
 		for i := range 20 {
-			if l.happened("k", fmt.Sprint("no ", i)) {
+			if l.note("k", fmt.Sprint("no ", i)) {
 				firsts++
 			}
 			time.Sleep(7 * time.Second)
 		}
 		synctest.Wait()
 		assert.Equal(t, 1, firsts)
-		assert.Equal(t, []string{"1m0s: no 8, 8 times for 1m0s", "2m0s: no 17, 9 times for 2m0s"}, b.said())
+		assert.Equal(t, []string{"1m0s: no 8, 8 times for 1m0s", "2m0s: no 17, 9 times for 2m0s"}, b.takeLines())
 		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"3m0s: no 19, 2 times for 3m0s", "4m0s: no 19, 20 times for 2m13s, over"}, b.said())
-		assert.True(t, l.happened("k", "anew"))
+		assert.Equal(t, []string{"3m0s: no 19, 2 times for 3m0s", "4m0s: no 19, 20 times for 2m13s, over"}, b.takeLines())
+		assert.True(t, l.note("k", "anew"))
 		l.reportAll()
-		assert.Empty(t, b.said(), "the caller has said it")
+		assert.Empty(t, b.takeLines(), "the caller has said it")
 	})
 }
 
@@ -66,20 +66,20 @@ func TestRepeatsAreSummedUp(t *testing.T) {
 // each with its own minute.
 func TestRepeatsByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, l := newLog(9)
-		assert.True(t, l.happened("once", "once"))
+		b, l := newReportBook(9)
+		assert.True(t, l.note("once", "once"))
 		time.Sleep(10 * time.Second)
 		for range 3 {
-			l.happened("a", "a")
+			l.note("a", "a")
 		}
 		time.Sleep(10 * time.Second)
 		for range 5 {
-			l.happened("b", "b")
+			l.note("b", "b")
 		}
 		time.Sleep(time.Hour)
 		assert.Equal(t, []string{
 			"1m10s: a, 2 times for 1m0s", "1m20s: b, 4 times for 1m0s", "2m10s: a, 3 times for 0s, over", "2m20s: b, 5 times for 0s, over",
-		}, b.said())
+		}, b.takeLines())
 	})
 }
 
@@ -87,24 +87,24 @@ func TestRepeatsByKey(t *testing.T) {
 // later.
 func TestRepeatsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, l := newLog(9)
+		b, l := newReportBook(9)
 		l.reportAll()
-		l.happened("b", "b")
+		l.note("b", "b")
 		time.Sleep(time.Second)
 		for range 4 {
-			l.happened("a", "a")
-			l.happened("b", "b")
+			l.note("a", "a")
+			l.note("b", "b")
 		}
 		time.Sleep(time.Second)
 		l.reportAll()
-		assert.Equal(t, []string{"2s: b, 4 times for 2s", "2s: a, 3 times for 1s"}, b.said())
+		assert.Equal(t, []string{"2s: b, 4 times for 2s", "2s: a, 3 times for 1s"}, b.takeLines())
 		time.Sleep(time.Hour)
 		l.reportAll()
-		assert.Empty(t, b.said())
-		assert.True(t, l.happened("a", "a"), "begins anew")
-		l.happened("a", "a")
+		assert.Empty(t, b.takeLines())
+		assert.True(t, l.note("a", "a"), "begins anew")
+		l.note("a", "a")
 		time.Sleep(time.Hour)
-		assert.Len(t, b.said(), 2)
+		assert.Len(t, b.takeLines(), 2)
 	})
 }
 
@@ -112,16 +112,16 @@ func TestRepeatsEnd(t *testing.T) {
 // better than none.
 func TestRepeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, l := newLog(2)
+		b, l := newReportBook(2)
 		for range 2 {
-			l.happened("a", "a")
-			l.happened("b", "b")
-			assert.True(t, l.happened("c", "c"))
+			l.note("a", "a")
+			l.note("b", "b")
+			assert.True(t, l.note("c", "c"))
 		}
 		time.Sleep(time.Hour)
-		assert.Len(t, b.said(), 4)
-		assert.True(t, l.happened("c", "c"))
-		assert.False(t, l.happened("c", "c"))
+		assert.Len(t, b.takeLines(), 4)
+		assert.True(t, l.note("c", "c"))
+		assert.False(t, l.note("c", "c"))
 		l.reportAll()
 	})
 }

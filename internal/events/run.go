@@ -35,7 +35,7 @@ type Run struct {
 func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.ServiceID) dlt.Traits, reliant bool) *Run {
 	values := context.WithoutCancel(ctx)
 	observe := func(e batch.Event) { r.Observe(values, e) }
-	r.run.Store(&observe)
+	r.reportOfRun.Store(&observe)
 	return &Run{Reporter: r, store: s, traits: traits, reliesOnOrder: reliant}
 }
 
@@ -46,7 +46,7 @@ func (r *Run) End() {
 	r.conditions.clearRun()
 	r.drainQueues()
 	r.repeats.reportAll()
-	r.run.Store(nil)
+	r.reportOfRun.Store(nil)
 }
 
 // Requests that ignore their context may outlast their Run, which then returns ErrDrain. Their
@@ -59,7 +59,7 @@ func (r *Run) Unserved(s batch.ServiceID, err error) {
 	if r.ended.Load() {
 		return
 	}
-	r.conditions.unserved(s, err)
+	r.conditions.setUnserved(s, err)
 	if err != nil {
 		r.LaneHeld(s, err)
 	}
@@ -74,12 +74,12 @@ func (r *Run) Paused(p health.Pause, err error) {
 	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}
 	event := batch.Event{Kind: batch.EventPaused, Key: batch.Key{Service: p.Service}, Ledger: p.Ledger}
 	if err != nil {
-		event.Err = &answerError{kind: dlt.Reason(err), err: err}
+		event.Err = &answerError{submissionErr: dlt.Reason(err), err: err}
 	}
 	if e, ok := errors.AsType[*dlt.Error](err); ok && e != nil {
 		addPostError(&event, batch.Report{StatusCode: e.StatusCode, Code: e.Code, Endpoint: e.Endpoint})
 	}
-	r.conditions.paused(p, event.Err)
+	r.conditions.setPaused(p, event.Err)
 	r.Report(event)
 }
 
@@ -89,7 +89,7 @@ func (r *Run) Resumed(p health.Pause) {
 		return
 	}
 	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}
-	r.conditions.resumed(p)
+	r.conditions.setResumed(p)
 	r.Report(batch.Event{Kind: batch.EventResumed, Key: batch.Key{Service: p.Service}, Ledger: p.Ledger})
 }
 
@@ -101,12 +101,12 @@ func (r *Run) Vanished(key batch.Key, now batch.Reported) {
 // answerError is the error of a ledger's client, with its kind for readers who do not know the
 // client.
 type answerError struct {
-	kind *batch.SubmissionError
-	err  error
+	submissionErr *batch.SubmissionError
+	err           error
 }
 
-func (e *answerError) Error() string   { return e.kind.Error() }
-func (e *answerError) Unwrap() []error { return []error{e.kind, e.err} }
+func (e *answerError) Error() string   { return e.submissionErr.Error() }
+func (e *answerError) Unwrap() []error { return []error{e.submissionErr, e.err} }
 
 // addPostError adds to an event the place and the codes of a failed POST.
 func addPostError(e *batch.Event, r batch.Report) {

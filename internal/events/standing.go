@@ -18,15 +18,15 @@ type conditions struct {
 	haltedLanes   map[batch.ServiceID]time.Time   // since when
 	unservedLanes map[batch.ServiceID]pauseReason // services that the present Run refuses to serve, and why
 	warnings      []store.Warning
-	warned        map[string]time.Time // since when each warning lasts, by its name
+	warnedSince   map[string]time.Time // since when each warning lasts, by its name
 	trouble       error
 	troubleAt     time.Time
 }
 
 // pauseReason is since when nothing is posted, or a service is not served, and the last reason.
 type pauseReason struct {
-	since   time.Time
-	because error
+	since time.Time
+	err   error
 }
 
 // clearRun forgets all conditions except the last trouble, because they are about a Run that is
@@ -34,16 +34,16 @@ type pauseReason struct {
 func (s *conditions) clearRun() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pauses, s.haltedLanes, s.unservedLanes, s.warnings, s.warned = nil, nil, nil, nil, nil
+	s.pauses, s.haltedLanes, s.unservedLanes, s.warnings, s.warnedSince = nil, nil, nil, nil, nil
 }
 
-func (s *conditions) troubled(err error) {
+func (s *conditions) setTrouble(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trouble, s.troubleAt = err, time.Now()
 }
 
-func (s *conditions) halt(service batch.ServiceID) {
+func (s *conditions) setHalted(service batch.ServiceID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.haltedLanes == nil {
@@ -54,14 +54,14 @@ func (s *conditions) halt(service batch.ServiceID) {
 	}
 }
 
-func (s *conditions) released(service batch.ServiceID) {
+func (s *conditions) setReleased(service batch.ServiceID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.haltedLanes, service)
 }
 
-// unserved says why the present Run refuses to serve a service; nil says that it serves it by now.
-func (s *conditions) unserved(service batch.ServiceID, why error) {
+// setUnserved says why the present Run refuses to serve a service; nil says that it serves it by now.
+func (s *conditions) setUnserved(service batch.ServiceID, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if why == nil {
@@ -72,7 +72,7 @@ func (s *conditions) unserved(service batch.ServiceID, why error) {
 		s.unservedLanes = map[batch.ServiceID]pauseReason{}
 	}
 	now := s.unservedLanes[service]
-	if now.because = why; now.since.IsZero() {
+	if now.err = why; now.since.IsZero() {
 		now.since = time.Now()
 	}
 	s.unservedLanes[service] = now
@@ -87,43 +87,43 @@ func (r *Reporter) UnservedLanes(now time.Time) (all []store.Unserved) {
 			break
 		}
 		is := r.conditions.unservedLanes[service]
-		all = append(all, store.Unserved{Service: service, Why: batch.Excerpt(is.because.Error(), 256), For: now.Sub(is.since)})
+		all = append(all, store.Unserved{Service: service, Why: batch.Excerpt(is.err.Error(), 256), For: now.Sub(is.since)})
 	}
 	return all
 }
 
-// paused begins a pause, or gives it another reason. It changes no other pause: each ledger and
+// setPaused begins a pause, or gives it another reason. It changes no other pause: each ledger and
 // each service has its own.
-func (s *conditions) paused(p health.Pause, why error) {
+func (s *conditions) setPaused(p health.Pause, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pauses == nil {
 		s.pauses = map[health.Pause]pauseReason{}
 	}
 	now := s.pauses[p]
-	if now.because = why; now.since.IsZero() {
+	if now.err = why; now.since.IsZero() {
 		now.since = time.Now()
 	}
 	s.pauses[p] = now
 }
 
-func (s *conditions) resumed(p health.Pause) {
+func (s *conditions) setResumed(p health.Pause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pauses, p)
 }
 
-// warns replaces the store's earlier warnings, and returns the warnings that are new.
-func (s *conditions) warns(all []store.Warning) (fresh []store.Warning) {
+// setWarnings replaces the store's earlier warnings, and returns the warnings that are new.
+func (s *conditions) setWarnings(all []store.Warning) (fresh []store.Warning) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	since := make(map[string]time.Time, len(all))
 	for _, w := range all {
-		if since[w.Name] = s.warned[w.Name]; since[w.Name].IsZero() {
+		if since[w.Name] = s.warnedSince[w.Name]; since[w.Name].IsZero() {
 			since[w.Name], fresh = time.Now(), append(fresh, w)
 		}
 	}
-	s.warnings, s.warned = all, since
+	s.warnings, s.warnedSince = all, since
 	return fresh
 }
 
@@ -133,7 +133,7 @@ func (s *conditions) health(now time.Time) health.Health {
 	defer s.mu.Unlock()
 	var h health.Health
 	for p, is := range s.pauses {
-		p.Since, p.Because = is.since, is.because
+		p.Since, p.Because = is.since, is.err
 		h.Pauses = append(h.Pauses, p)
 	}
 	slices.SortFunc(h.Pauses, health.Pause.Compare)
@@ -144,7 +144,7 @@ func (s *conditions) health(now time.Time) health.Health {
 			h.HeldSince = is.since
 		}
 	}
-	h.HaltedSince, h.WarningsSince = earliest(s.haltedLanes), earliest(s.warned)
+	h.HaltedSince, h.WarningsSince = earliest(s.haltedLanes), earliest(s.warnedSince)
 	for _, w := range s.warnings {
 		h.Warnings = append(h.Warnings, w.Err)
 	}

@@ -11,13 +11,13 @@ import (
 // Traced returns the batches with their trace contexts: their own, or else the caller's. It drops
 // and counts a context that is not valid, and does not change the caller's slice.
 func (r *Reporter) Traced(ctx context.Context, batches []batch.Batch) []batch.Batch {
-	return traces.Traced(ctx, &r.traces, r.o.TraceParent, batches, func(b *batch.Batch) *string { return &b.TraceParent })
+	return traces.Traced(ctx, &r.traces, r.options.TraceParent, batches, func(b *batch.Batch) *string { return &b.TraceParent })
 }
 
 // TraceRequest returns the function that begins the span of a POST, or nil if Options.TraceRequest
 // is not set.
 func (r *Reporter) TraceRequest() func(context.Context, []store.Claim) (context.Context, func(error)) {
-	if r.o.TraceRequest == nil {
+	if r.options.TraceRequest == nil {
 		return nil
 	}
 	return func(ctx context.Context, claims []store.Claim) (context.Context, func(error)) {
@@ -28,7 +28,7 @@ func (r *Reporter) TraceRequest() func(context.Context, []store.Claim) (context.
 		with := ctx
 		var end func(error)
 		r.contain(ctx, "TraceRequest", func() {
-			c, e := r.o.TraceRequest(ctx, parents)
+			c, e := r.options.TraceRequest(ctx, parents)
 			if end = e; c != nil {
 				with = c //nolint:fatcontext // it is called once for each POST
 			}

@@ -43,7 +43,7 @@ type explainer struct {
 	explanation batch.Explanation
 }
 
-func (x *explainer) say(owner batch.Actor, cause batch.Cause, remedy batch.Remedy) {
+func (x *explainer) setExplanation(owner batch.Actor, cause batch.Cause, remedy batch.Remedy) {
 	x.explanation.Owner, x.explanation.Cause, x.explanation.Remedy = owner, cause, remedy
 }
 
@@ -55,18 +55,18 @@ func (x *explainer) explainState() {
 	case row.State.Claimable():
 		x.explainClaimable()
 	case row.Live(x.now):
-		x.say(batch.BySubmitter, batch.CauseClaimed, batch.RemedyWait)
+		x.setExplanation(batch.BySubmitter, batch.CauseClaimed, batch.RemedyWait)
 		x.explanation.ClaimedBy, x.explanation.ClaimLeft = row.ClaimedBy, row.ClaimExpires.Sub(x.now)
 	case row.Undecided():
-		x.say(batch.ByOperator, batch.CauseDecision, batch.RemedyDecide)
+		x.setExplanation(batch.ByOperator, batch.CauseDecision, batch.RemedyDecide)
 	case row.State == batch.Submitting:
-		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait)
+		x.setExplanation(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait)
 		x.explanation.ClaimedBy = row.ClaimedBy
 	case row.State == batch.Invalid:
-		x.say(batch.ByMonitor, batch.CauseSettling, batch.RemedyWait)
+		x.setExplanation(batch.ByMonitor, batch.CauseSettling, batch.RemedyWait)
 		x.explanation.Next = max(0, row.SettlesAt.Sub(x.now))
 	default:
-		x.say(batch.ByMonitor, batch.CauseLedger, batch.RemedyWait)
+		x.setExplanation(batch.ByMonitor, batch.CauseLedger, batch.RemedyWait)
 	}
 }
 
@@ -79,27 +79,27 @@ func (x *explainer) explainFinal() {
 	if _, err := x.look.Row.Requeue(x.now, store.Requeue{}); err != nil {
 		remedy = batch.RemedyNone
 	}
-	x.say(0, cause, remedy)
+	x.setExplanation(0, cause, remedy)
 }
 
 // explainClaimable explains a batch that waits to be claimed.
 func (x *explainer) explainClaimable() {
 	switch {
 	case !x.look.Everything.PausedAt.IsZero():
-		x.say(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
+		x.setExplanation(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
 		x.explanation.Control = x.look.Everything
 	case !x.look.Service.PausedAt.IsZero():
-		x.say(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
+		x.setExplanation(batch.ByOperator, batch.CausePaused, batch.RemedyResume)
 		x.explanation.Control = x.look.Service
 	case !x.look.Service.HaltedAt.IsZero():
-		x.say(batch.ByOperator, batch.CauseHalted, batch.RemedyRelease)
+		x.setExplanation(batch.ByOperator, batch.CauseHalted, batch.RemedyRelease)
 		x.explanation.Control = x.look.Service
 		x.explanation.Blocker = batch.Key{Service: x.explanation.Service, ID: x.look.Service.HaltedBy}
 	case x.look.Row.NotBefore.After(x.now):
-		x.say(batch.ByQueuer, batch.CauseDelayed, batch.RemedyWait)
+		x.setExplanation(batch.ByQueuer, batch.CauseDelayed, batch.RemedyWait)
 		x.explanation.Next = x.look.Row.NotBefore.Sub(x.now)
 	case !x.look.Row.Resendable(x.now, x.query.TTL, x.resendRule()):
-		x.say(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait) // the next claim returns it to the monitor
+		x.setExplanation(batch.ByMonitor, batch.CauseInDoubt, batch.RemedyWait) // the next claim returns it to the monitor
 	default:
 		x.explainReady()
 	}
@@ -116,17 +116,17 @@ func (x *explainer) resendRule() store.Resend {
 func (x *explainer) explainReady() {
 	q := x.query
 	if x.claimWouldTake(x.look.Lane, q) {
-		x.say(batch.ByQueuer, batch.CauseReady, batch.RemedyWait)
+		x.setExplanation(batch.ByQueuer, batch.CauseReady, batch.RemedyWait)
 		return
 	}
 	q.MaxInFlight = nil
 	if x.claimWouldTake(x.look.Lane, q) {
-		x.setBlocker(batch.CauseInFlight, x.first(), "")
+		x.setBlocker(batch.CauseInFlight, x.firstKey(), "")
 		return
 	}
 	me := x.positionIn(x.lane)
 	if me < 0 { // farther back than claims read
-		x.setBlocker(batch.CauseBehind, x.first(), "")
+		x.setBlocker(batch.CauseBehind, x.firstKey(), "")
 		return
 	}
 	// If the batch can be sent once its conflicts are gone, the first batch in conflict blocks it.
@@ -143,15 +143,15 @@ func (x *explainer) explainReady() {
 		x.setBlocker(batch.CauseBehind, conflicts[0].Key, conflictAddress(conflicts[0].Footprint, x.look.Footprint))
 		return
 	}
-	if blocker := x.first(); blocker != (batch.Key{}) {
+	if blocker := x.firstKey(); blocker != (batch.Key{}) {
 		x.setBlocker(batch.CauseBehind, blocker, "")
 		return
 	}
-	x.say(batch.ByQueuer, batch.CauseHeld, batch.RemedyStrategy)
+	x.setExplanation(batch.ByQueuer, batch.CauseHeld, batch.RemedyStrategy)
 }
 
 func (x *explainer) setBlocker(cause batch.Cause, blocker batch.Key, address string) {
-	x.say(batch.ByQueuer, cause, batch.RemedyBlocker)
+	x.setExplanation(batch.ByQueuer, cause, batch.RemedyBlocker)
 	x.explanation.Blocker, x.explanation.Address = blocker, address
 }
 
@@ -172,9 +172,9 @@ func (x *explainer) positionIn(rows []store.LaneRow) int {
 	return slices.IndexFunc(rows, func(r store.LaneRow) bool { return r.Key == x.explanation.Key })
 }
 
-// first returns the batch for which a batch without conflicts waits. It returns the zero Key if
+// firstKey returns the batch for which a batch without conflicts waits. It returns the zero Key if
 // that is the batch itself.
-func (x *explainer) first() batch.Key {
+func (x *explainer) firstKey() batch.Key {
 	if k := First(x.lane); k != x.explanation.Key {
 		return k
 	}

@@ -16,7 +16,7 @@ import (
 // amount of memory. Once the batch's claim or lease has ended, the monitor asks about the batch.
 func TestAFailedWriteIsGivenUpInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answer: func(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errTest }}
+		f := &fakeStore{answer: func(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errTest }}
 		r := start(t, f, nil) // RetryFor is a minute
 		r.verdict("a")
 		time.Sleep(2 * time.Minute)

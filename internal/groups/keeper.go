@@ -25,19 +25,19 @@ const keeperWorkers = 4
 
 // Keeper keeps prepared bytes. A request does not linger for others that could share its write.
 type Keeper struct {
-	w *Writer[*request]
+	writer *Writer[*request]
 }
 
 type request struct {
-	prepared  store.Prepared
-	abandoned <-chan struct{} // closed once the caller no longer waits for the answer
-	stored    bool            // read only after the answer
-	answered  chan error      // its capacity is one
+	prepared   store.Prepared
+	callerLeft <-chan struct{} // closed once the caller no longer waits for the answer
+	isStored   bool            // read only after the answer
+	answer     chan error      // its capacity is one
 }
 
-func (r *request) gone() bool {
+func (r *request) isAbandoned() bool {
 	select {
-	case <-r.abandoned:
+	case <-r.callerLeft:
 		return true
 	default:
 		return false
@@ -48,27 +48,27 @@ func (r *request) gone() bool {
 // bounds one write. A failed request is repeated for an eighth of timeout, because its caller's
 // claim goes on meanwhile.
 func NewKeeper(s PreparedStore, most int, timeout time.Duration) *Keeper {
-	return &Keeper{newWriter(Settings{MaxItems: most, Timeout: timeout, RetryFor: timeout / 8}, rules[*request]{
-		workers: keeperWorkers,
-		key:     func(r **request) batch.Key { return (*r).prepared.Key },
-		lingers: func(**request) bool { return false },
-		size:    func(r **request) int { return len((*r).prepared.Bytes) },
-		write:   func(ctx context.Context, group []*request) error { return keepRequests(ctx, s, group) },
-		done:    answerRequests, lost: answerRequests,
-		trouble: func(error) {}, // the callers get the error
+	return &Keeper{newWriter(Settings{MaxItems: most, Timeout: timeout, RetryFor: timeout / 8}, writerRules[*request]{
+		workers:   keeperWorkers,
+		key:       func(r **request) batch.Key { return (*r).prepared.Key },
+		mayLinger: func(**request) bool { return false },
+		size:      func(r **request) int { return len((*r).prepared.Bytes) },
+		write:     func(ctx context.Context, group []*request) error { return keepRequests(ctx, s, group) },
+		onDone:    answerRequests, onLost: answerRequests,
+		onTrouble: func(error) {}, // the callers get the error
 	})}
 }
 
 // answerRequests answers the requests of a group.
 func answerRequests(group []item[*request]) {
 	for _, it := range group {
-		it.value.answered <- it.err
+		it.value.answer <- it.firstErr
 	}
 }
 
 // keepRequests writes the requests whose callers still wait.
 func keepRequests(ctx context.Context, s PreparedStore, group []*request) error {
-	group = slices.DeleteFunc(slices.Clone(group), (*request).gone)
+	group = slices.DeleteFunc(slices.Clone(group), (*request).isAbandoned)
 	if len(group) == 0 {
 		return nil
 	}
@@ -81,7 +81,7 @@ func keepRequests(ctx context.Context, s PreparedStore, group []*request) error 
 		err = fmt.Errorf("keeper: %d answers about %d batches", len(did), len(kept))
 	}
 	for i := 0; err == nil && i < len(group); i++ {
-		group[i].stored = did[i]
+		group[i].isStored = did[i]
 	}
 	return err
 }
@@ -93,23 +93,23 @@ func (k *Keeper) Keep(ctx context.Context, p store.Prepared) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err // refused here, because it would make its whole group fail
 	}
-	r := &request{prepared: p, abandoned: ctx.Done(), answered: make(chan error, 1)}
+	r := &request{prepared: p, callerLeft: ctx.Done(), answer: make(chan error, 1)}
 	select {
-	case k.w.arrivals <- arrival[*request]{first: r}:
+	case k.writer.arrivals <- arrival[*request]{first: r}:
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-k.w.ended:
+	case <-k.writer.ended:
 		return false, ErrStopped
 	}
 	select {
-	case err := <-r.answered:
-		return r.stored, err
+	case err := <-r.answer:
+		return r.isStored, err
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-k.w.ended:
+	case <-k.writer.ended:
 		return false, ErrStopped
 	}
 }
 
 // Run writes until ctx is done, which cuts off the writes under way. It is called once.
-func (k *Keeper) Run(ctx context.Context) { k.w.Run(ctx) }
+func (k *Keeper) Run(ctx context.Context) { k.writer.Run(ctx) }

@@ -18,15 +18,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// keeping is a store whose writes take 10 ms and return what answer returns.
-type keeping struct {
+// slowKeepStore is a store whose writes take 10 ms and return what answer returns.
+type slowKeepStore struct {
 	answer func(ids []string) ([]bool, error)
 
 	mu     sync.Mutex
 	groups [][]string
 }
 
-func (f *keeping) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
+func (f *slowKeepStore) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bool, error) {
 	var ids []string
 	for _, p := range kept {
 		ids = append(ids, string(p.Key.ID))
@@ -45,7 +45,7 @@ func (f *keeping) KeepPrepared(ctx context.Context, kept []store.Prepared) ([]bo
 	return slices.Repeat([]bool{true}, len(ids)), nil
 }
 
-func (f *keeping) calls() int {
+func (f *slowKeepStore) calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.groups)
@@ -55,7 +55,7 @@ func prepared(id string) store.Prepared {
 	return store.Prepared{Ref: store.Ref{Key: batch.Key{Service: "s", ID: batch.ID(id)}}, Version: 1, Bytes: []byte("x")}
 }
 
-func run(t *testing.T, f *keeping, test func(t *testing.T, k *groups.Keeper, stop func())) {
+func runKeeper(t *testing.T, f *slowKeepStore, test func(t *testing.T, k *groups.Keeper, stop func())) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		k := groups.NewKeeper(f, 50, time.Second)
@@ -68,14 +68,14 @@ func run(t *testing.T, f *keeping, test func(t *testing.T, k *groups.Keeper, sto
 	})
 }
 
-type said struct {
-	did bool
-	err error
+type keepAnswer struct {
+	kept bool
+	err  error
 }
 
-// all keeps n requests at once, and returns each answer by id.
-func all(ctx context.Context, k *groups.Keeper, n int) map[string]said {
-	out := map[string]said{}
+// keepMany keeps n requests at once, and returns each answer by id.
+func keepMany(ctx context.Context, k *groups.Keeper, n int) map[string]keepAnswer {
+	out := map[string]keepAnswer{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range n {
@@ -84,15 +84,15 @@ func all(ctx context.Context, k *groups.Keeper, n int) map[string]said {
 			did, err := k.Keep(ctx, prepared(id))
 			mu.Lock()
 			defer mu.Unlock()
-			out[id] = said{did, err}
+			out[id] = keepAnswer{did, err}
 		})
 	}
 	wg.Wait()
 	return out
 }
 
-func TestOneAloneWaitsForNobody(t *testing.T) {
-	run(t, &keeping{}, func(t *testing.T, k *groups.Keeper, _ func()) {
+func TestASingleRequestDoesNotWait(t *testing.T) {
+	runKeeper(t, &slowKeepStore{}, func(t *testing.T, k *groups.Keeper, _ func()) {
 		start := time.Now()
 		did, err := k.Keep(t.Context(), prepared("b"))
 		require.NoError(t, err)
@@ -102,10 +102,10 @@ func TestOneAloneWaitsForNobody(t *testing.T) {
 }
 
 func TestManyShareAWrite(t *testing.T) {
-	f := &keeping{}
-	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
-		for id, s := range all(t.Context(), k, 200) {
-			assert.Equal(t, said{true, nil}, s, id)
+	f := &slowKeepStore{}
+	runKeeper(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
+		for id, s := range keepMany(t.Context(), k, 200) {
+			assert.Equal(t, keepAnswer{true, nil}, s, id)
 		}
 		assert.LessOrEqual(t, f.calls(), 12)
 		seen := map[string]bool{}
@@ -121,16 +121,16 @@ func TestManyShareAWrite(t *testing.T) {
 }
 
 // Each caller gets the answer about its own row.
-func TestWhatHasMovedOn(t *testing.T) {
-	f := &keeping{answer: func(ids []string) (did []bool, err error) {
+func TestBytesOfABatchThatMovedOnAreNotKept(t *testing.T) {
+	f := &slowKeepStore{answer: func(ids []string) (did []bool, err error) {
 		for _, id := range ids {
 			did = append(did, !strings.HasSuffix(id, "7"))
 		}
 		return did, nil
 	}}
-	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
-		for id, s := range all(t.Context(), k, 200) {
-			assert.Equal(t, said{!strings.HasSuffix(id, "7"), nil}, s, id)
+	runKeeper(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
+		for id, s := range keepMany(t.Context(), k, 200) {
+			assert.Equal(t, keepAnswer{!strings.HasSuffix(id, "7"), nil}, s, id)
 		}
 	})
 }
@@ -153,11 +153,11 @@ func TestAWriteThatFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &keeping{answer: answer}
-			run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
+			f := &slowKeepStore{answer: answer}
+			runKeeper(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 				failed := 0
-				for id, s := range all(t.Context(), k, 200) {
-					assert.Equal(t, s.err == nil, s.did, id)
+				for id, s := range keepMany(t.Context(), k, 200) {
+					assert.Equal(t, s.err == nil, s.kept, id)
 					if s.err != nil {
 						failed++
 					}
@@ -172,8 +172,8 @@ func TestAWriteThatFails(t *testing.T) {
 }
 
 func TestNothingSpoilsAGroup(t *testing.T) {
-	f := &keeping{}
-	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
+	f := &slowKeepStore{}
+	runKeeper(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		p := prepared("b")
 		p.Bytes = make([]byte, store.MaxPrepared+1)
 		_, err := k.Keep(t.Context(), p)
@@ -183,23 +183,23 @@ func TestNothingSpoilsAGroup(t *testing.T) {
 }
 
 func TestAWriteThatHangs(t *testing.T) {
-	f := &keeping{}
-	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
+	f := &slowKeepStore{}
+	runKeeper(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		hang := make(chan struct{})
 		f.answer = func([]string) ([]bool, error) { <-hang; return nil, errTest }
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		for id, s := range all(ctx, k, 20) {
-			assert.Equal(t, said{false, context.DeadlineExceeded}, s, id)
+		for id, s := range keepMany(ctx, k, 20) {
+			assert.Equal(t, keepAnswer{false, context.DeadlineExceeded}, s, id)
 		}
 		close(hang)
 	})
 }
 
 // A request whose caller no longer waits is not written.
-func TestWhoHasGone(t *testing.T) {
-	f := &keeping{}
-	run(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
+func TestAnAbandonedRequestIsNotWritten(t *testing.T) {
+	f := &slowKeepStore{}
+	runKeeper(t, f, func(t *testing.T, k *groups.Keeper, _ func()) {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		for range 50 {
@@ -215,15 +215,15 @@ func TestWhoHasGone(t *testing.T) {
 	})
 }
 
-func TestStopped(t *testing.T) {
-	f := &keeping{}
-	run(t, f, func(t *testing.T, k *groups.Keeper, stop func()) {
-		results := make(chan map[string]said)
-		go func() { results <- all(t.Context(), k, 200) }()
+func TestAKeeperThatStoppedAnswersWithAnError(t *testing.T) {
+	f := &slowKeepStore{}
+	runKeeper(t, f, func(t *testing.T, k *groups.Keeper, stop func()) {
+		results := make(chan map[string]keepAnswer)
+		go func() { results <- keepMany(t.Context(), k, 200) }()
 		time.Sleep(5 * time.Millisecond)
 		stop()
 		for id, s := range <-results {
-			assert.False(t, s.did, id)
+			assert.False(t, s.kept, id)
 			assert.Error(t, s.err, id)
 		}
 		_, err := k.Keep(t.Context(), prepared("late"))

@@ -18,19 +18,19 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// locks is a store in which rows are locked: a write of them waits until it is cut off.
-type locks struct {
-	fake
-	mu      sync.Mutex
-	held    []string
-	written []store.Outcome
+// lockingStore is a store in which rows are locked: a write of them waits until it is cut off.
+type lockingStore struct {
+	fakeStore
+	mu        sync.Mutex
+	lockedIDs []string
+	written   []store.Outcome
 }
 
-func newLocks(held ...string) *locks {
-	l := &locks{held: held}
+func newLockingStore(held ...string) *lockingStore {
+	l := &lockingStore{lockedIDs: held}
 	l.answer = func(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
 		l.mu.Lock()
-		locked := slices.ContainsFunc(ids(o), func(id string) bool { return slices.Contains(l.held, id) })
+		locked := slices.ContainsFunc(ids(o), func(id string) bool { return slices.Contains(l.lockedIDs, id) })
 		l.mu.Unlock()
 		if locked {
 			<-ctx.Done()
@@ -40,19 +40,19 @@ func newLocks(held ...string) *locks {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.written = append(l.written, o...)
-		return written(o), nil
+		return writtenAnswers(o), nil
 	}
 	return l
 }
 
-func (l *locks) release() {
+func (l *lockingStore) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held = nil
+	l.lockedIDs = nil
 }
 
 // findings returns the findings of the outcomes that were written about a batch, in their order.
-func (l *locks) findings(id string) (all []store.Finding) {
+func (l *lockingStore) findings(id string) (all []store.Finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.written {
@@ -63,8 +63,8 @@ func (l *locks) findings(id string) (all []store.Finding) {
 	return all
 }
 
-// asByDefault sets the times and numbers of a Runner with default options.
-func asByDefault(o *groups.Settings) {
+// setDefaults sets the times and numbers of a Runner with default options.
+func setDefaults(o *groups.Settings) {
 	o.MaxItems, o.Timeout, o.RetryFor = 500, 15*time.Second, time.Minute
 }
 
@@ -72,8 +72,8 @@ func asByDefault(o *groups.Settings) {
 // about that row delay no others, and are written in their order once the lock ends.
 func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newLocks("locked")
-		r := start(t, &f.fake, func(o *groups.Settings) { asByDefault(o); o.RetryFor = time.Hour })
+		f := newLockingStore("locked")
+		r := start(t, &f.fakeStore, func(o *groups.Settings) { setDefaults(o); o.RetryFor = time.Hour })
 		r.put("locked")
 		time.Sleep(20 * time.Second)
 		worst := time.Duration(0)
@@ -116,8 +116,8 @@ func TestLockedRowsAreSortedOut(t *testing.T) {
 			for i := range n {
 				held = append(held, all[i*200/n+1])
 			}
-			f := newLocks(held...)
-			r := start(t, &f.fake, asByDefault)
+			f := newLockingStore(held...)
+			r := start(t, &f.fakeStore, setDefaults)
 			begin := time.Now()
 			var together []store.Outcome
 			for _, id := range all {
@@ -148,14 +148,14 @@ func TestWhatWaitsForItsTurnIsGivenUpInTheEnd(t *testing.T) {
 		for i := range 400 {
 			held = append(held, fmt.Sprint("r", i))
 		}
-		f := newLocks(held...)
-		r := start(t, &f.fake, asByDefault)
+		f := newLockingStore(held...)
+		r := start(t, &f.fakeStore, setDefaults)
 		r.put(held...)
 		r.verdict("r0")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		r.mu.Lock()
-		assert.Len(t, r.lost, 401)
+		assert.Len(t, r.lostIDs, 401)
 		r.mu.Unlock()
 		f.release()
 		r.verdict("r1") // an outcome that was given up holds up none behind it
@@ -170,7 +170,7 @@ func TestWhatWaitsForItsTurnIsGivenUpInTheEnd(t *testing.T) {
 func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails, got := 3, []store.Finding(nil)
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			if o[0].Finding == store.Accepted && fails > 0 {
 				fails--
 				return nil, errTest
@@ -180,7 +180,7 @@ func TestOutcomesOfABatchKeepTheirOrder(t *testing.T) {
 					got = append(got, x.Finding)
 				}
 			}
-			return written(o), nil
+			return writtenAnswers(o), nil
 		}}
 		r := start(t, f, nil)
 		first, last := outcome("a"), outcome("a")
@@ -201,14 +201,14 @@ func TestALaterOutcomeThatComesAloneWaits(t *testing.T) {
 		var down atomic.Bool
 		var got []store.Finding
 		down.Store(true)
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			if down.Load() {
 				return nil, errTest
 			}
 			for _, x := range o {
 				got = append(got, x.Finding)
 			}
-			return written(o), nil
+			return writtenAnswers(o), nil
 		}}
 		r := start(t, f, nil)
 		last := outcome("a")

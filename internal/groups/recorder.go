@@ -26,29 +26,29 @@ type Recorder = Writer[store.Outcome]
 func NewRecorder(s OutcomeStore, o Settings, done func([]inhand.Recorded), lost func([]store.Outcome), trouble func(error)) *Recorder {
 	var answers []store.Applied
 	var told []inhand.Recorded // the memory is used for each group
-	return newWriter(o, rules[store.Outcome]{
-		workers: 1, // the outcomes of a batch are written in their order
-		key:     func(o *store.Outcome) batch.Key { return o.Key },
-		lingers: func(o *store.Outcome) bool { return o.Finding == store.Accepted }, // an Accepted batch is not asked about before its Check
-		size:    receiptBytes,
+	return newWriter(o, writerRules[store.Outcome]{
+		workers:   1, // the outcomes of a batch are written in their order
+		key:       func(o *store.Outcome) batch.Key { return o.Key },
+		mayLinger: func(o *store.Outcome) bool { return o.Finding == store.Accepted }, // an Accepted batch is not asked about before its Check
+		size:      receiptBytes,
 		write: func(ctx context.Context, all []store.Outcome) (err error) {
 			if answers, err = s.Record(ctx, all); err == nil && len(answers) != len(all) {
 				err = fmt.Errorf("%d answers to %d outcomes", len(answers), len(all))
 			}
 			return err
 		},
-		done: func(group []item[store.Outcome]) {
-			told = recorded(told[:0], group, answers)
+		onDone: func(group []item[store.Outcome]) {
+			told = withAnswers(told[:0], group, answers)
 			done(told)
 		},
-		lost: func(all []item[store.Outcome]) {
+		onLost: func(all []item[store.Outcome]) {
 			outcomes := make([]store.Outcome, len(all))
 			for i := range all {
 				outcomes[i] = all[i].value
 			}
 			lost(outcomes)
 		},
-		trouble: func(err error) { trouble(fmt.Errorf("record outcomes: %w", err)) },
+		onTrouble: func(err error) { trouble(fmt.Errorf("record outcomes: %w", err)) },
 	})
 }
 
@@ -60,15 +60,15 @@ func receiptBytes(o *store.Outcome) (n int) {
 	return n
 }
 
-// recorded appends the outcomes of a group with the store's answers.
-func recorded(told []inhand.Recorded, group []item[store.Outcome], answers []store.Applied) []inhand.Recorded {
+// withAnswers appends the outcomes of a group with the store's answers.
+func withAnswers(told []inhand.Recorded, group []item[store.Outcome], answers []store.Applied) []inhand.Recorded {
 	for i, a := range answers {
 		it := &group[i]
-		if a.Result == store.Fenced && it.retried && a.Row.Version == it.value.Version+1 {
+		if a.Result == store.Fenced && it.wasTried && a.Row.Version == it.value.Version+1 {
 			// The earlier write was committed although it failed: it raised the version itself.
 			a.Result = store.Written
 		}
-		told = append(told, inhand.Recorded{Outcome: it.value, Applied: a, Again: it.retried})
+		told = append(told, inhand.Recorded{Outcome: it.value, Applied: a, Again: it.wasTried})
 	}
 	return told
 }

@@ -18,7 +18,7 @@ import (
 
 func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
+		f := &fakeStore{}
 		r := start(t, f, nil)
 		begin := time.Now()
 		r.put("a", "b")
@@ -27,13 +27,13 @@ func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, [][]string{{"a", "b", "c"}}, f.calls(), "one write for what comes within the linger")
-		assert.Equal(t, 2*time.Millisecond, f.when()[0].Sub(begin), "which starts with the first")
+		assert.Equal(t, 2*time.Millisecond, f.timesOfCalls()[0].Sub(begin), "which starts with the first")
 
 		begin = time.Now()
 		r.put("d", "e", "f", "g", "h")
 		synctest.Wait()
 		require.Equal(t, []string{"d", "e", "f", "g"}, f.calls()[1], "a full group does not linger")
-		assert.Equal(t, begin, f.when()[1])
+		assert.Equal(t, begin, f.timesOfCalls()[1])
 		time.Sleep(5 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, []string{"h"}, f.calls()[2])
@@ -46,7 +46,7 @@ func TestGroupsFillUntilTheLingerOrTheMaximum(t *testing.T) {
 // lane might go on before all outcomes that it waits for are known.
 func TestWhatIsKnownTogetherIsWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
+		f := &fakeStore{}
 		r := start(t, f, nil)
 		verdict := func(id string) store.Outcome {
 			o := outcome(id)
@@ -64,7 +64,7 @@ func TestWhatIsKnownTogetherIsWrittenTogether(t *testing.T) {
 // lingers.
 func TestAVerdictIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
+		f := &fakeStore{}
 		r := start(t, f, nil)
 		begin := time.Now()
 		r.verdict("a")
@@ -74,17 +74,17 @@ func TestAVerdictIsWrittenAtOnce(t *testing.T) {
 		r.verdict("d")
 		synctest.Wait()
 		require.Equal(t, [][]string{{"a"}, {"b", "c", "d"}}, f.calls(), "and takes along those that linger")
-		assert.Equal(t, begin, f.when()[0])
-		assert.Equal(t, begin.Add(time.Millisecond), f.when()[1])
+		assert.Equal(t, begin, f.timesOfCalls()[0])
+		assert.Equal(t, begin.Add(time.Millisecond), f.timesOfCalls()[1])
 		r.close()
 	})
 }
 
 func TestWhatComesDuringAWriteIsWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			time.Sleep(time.Millisecond)
-			return written(o), nil
+			return writtenAnswers(o), nil
 		}}
 		r := start(t, f, nil)
 		r.verdict("a")
@@ -92,7 +92,7 @@ func TestWhatComesDuringAWriteIsWrittenTogether(t *testing.T) {
 		r.verdict("b", "c", "d")
 		time.Sleep(5 * time.Millisecond)
 		assert.Equal(t, [][]string{{"a"}, {"b", "c", "d"}}, f.calls())
-		assert.Equal(t, time.Millisecond, f.when()[1].Sub(f.when()[0]))
+		assert.Equal(t, time.Millisecond, f.timesOfCalls()[1].Sub(f.timesOfCalls()[0]))
 		r.close()
 	})
 }
@@ -100,9 +100,9 @@ func TestWhatComesDuringAWriteIsWrittenTogether(t *testing.T) {
 // After a write of many outcomes, later outcomes linger, so that there are fewer writes.
 func TestVerdictsLingerAfterAWriteOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			time.Sleep(time.Millisecond)
-			return written(o), nil
+			return writtenAnswers(o), nil
 		}}
 		r := start(t, f, func(o *groups.Settings) { o.MaxItems = 100 })
 		begin := time.Now()
@@ -121,19 +121,19 @@ func TestVerdictsLingerAfterAWriteOfMany(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, f.calls()[2])
-		assert.Equal(t, 4*time.Millisecond, f.when()[2].Sub(begin), "its end and the linger")
+		assert.Equal(t, 4*time.Millisecond, f.timesOfCalls()[2].Sub(begin), "its end and the linger")
 		begin = time.Now()
 		r.verdict("c")
 		synctest.Wait()
 		require.Equal(t, []string{"c"}, f.calls()[3])
-		assert.Equal(t, begin, f.when()[3], "the burst is over")
+		assert.Equal(t, begin, f.timesOfCalls()[3], "the burst is over")
 		r.close()
 	})
 }
 
 func TestCloseFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
+		f := &fakeStore{}
 		r := start(t, f, func(o *groups.Settings) { o.Linger = time.Hour })
 		begin := time.Now()
 		r.put("a", "b", "c", "d", "e", "f")
@@ -149,11 +149,11 @@ func TestAFailedGroupIsSplitUntilTheBadRowIsAlone(t *testing.T) {
 		t.Run(fmt.Sprint(bad), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				worst := fmt.Sprint("r", bad)
-				f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+				f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 					if slices.Contains(ids(o), worst) {
 						return nil, errTest
 					}
-					return written(o), nil
+					return writtenAnswers(o), nil
 				}}
 				r := start(t, f, func(o *groups.Settings) { o.MaxItems = 8; o.RetryFor = 10 * time.Second })
 				var all []string
@@ -184,11 +184,11 @@ func TestAFailedGroupIsSplitUntilTheBadRowIsAlone(t *testing.T) {
 func TestAFailedGroupIsTriedAgainAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			if time.Since(begin) < 20*time.Second {
 				return nil, errTest
 			}
-			return written(o), nil
+			return writtenAnswers(o), nil
 		}}
 		r := start(t, f, nil)
 		r.put("a", "b", "c")
@@ -209,11 +209,11 @@ func TestAFailedGroupIsTriedAgainAfterAnOutage(t *testing.T) {
 func TestNoWriteIsLargerThanAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			if time.Since(begin) < 5*time.Second {
 				return nil, errTest
 			}
-			return written(o), nil
+			return writtenAnswers(o), nil
 		}}
 		r := start(t, f, nil)
 		for i := range 30 {
@@ -233,9 +233,9 @@ func TestNoWriteIsLargerThanAGroup(t *testing.T) {
 // hand decides when to write it again.
 func TestHeldIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
+		f := &fakeStore{}
 		f.answer = func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
-			applied := written(o)
+			applied := writtenAnswers(o)
 			for i := range o {
 				if o[i].Finding == store.IsCommitted && len(f.calls()) < 100 {
 					applied[i].Result = store.Held
@@ -251,7 +251,7 @@ func TestHeldIsHandedOn(t *testing.T) {
 		r.put("a")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, map[string]store.Result{"mine": store.Held, "another's": store.Held, "a": store.Written}, r.said())
+		assert.Equal(t, map[string]store.Result{"mine": store.Held, "another's": store.Held, "a": store.Written}, r.resultsSoFar())
 		assert.ElementsMatch(t, []string{"mine", "another's", "a"}, r.written(), "each once")
 		assert.LessOrEqual(t, len(f.calls()), 3, "nothing is written again")
 		assert.Empty(t, r.troubles())
@@ -264,12 +264,12 @@ func TestHeldIsHandedOn(t *testing.T) {
 func TestALostCommitReplyIsRecognised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := true
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			if first {
 				first = false
 				return nil, errTest // the write was committed nevertheless
 			}
-			applied := written(o)
+			applied := writtenAnswers(o)
 			for i := range o {
 				applied[i].Result = store.Fenced
 				applied[i].Row.Version = o[i].Version + 1
@@ -283,19 +283,19 @@ func TestALostCommitReplyIsRecognised(t *testing.T) {
 		r.put("mine", "other")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Equal(t, map[string]store.Result{"mine": store.Written, "other": store.Fenced}, r.said())
+		assert.Equal(t, map[string]store.Result{"mine": store.Written, "other": store.Fenced}, r.resultsSoFar())
 		r.put("fresh")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Equal(t, store.Fenced, r.said()["fresh"], "which never failed before: somebody else's")
+		assert.Equal(t, store.Fenced, r.resultsSoFar()["fresh"], "which never failed before: somebody else's")
 		r.close()
 	})
 }
 
 func TestGoneAndBadAreReportedAndNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
-			applied := written(o)
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			applied := writtenAnswers(o)
 			applied[0].Result, applied[1].Result = store.Gone, store.Bad
 			return applied, nil
 		}}
@@ -303,7 +303,7 @@ func TestGoneAndBadAreReportedAndNotTriedAgain(t *testing.T) {
 		r.put("gone", "bad", "good")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.Equal(t, map[string]store.Result{"gone": store.Gone, "bad": store.Bad, "good": store.Written}, r.said())
+		assert.Equal(t, map[string]store.Result{"gone": store.Gone, "bad": store.Bad, "good": store.Written}, r.resultsSoFar())
 		assert.Len(t, f.calls(), 1)
 		r.close()
 	})
@@ -313,11 +313,11 @@ func TestGoneAndBadAreReportedAndNotTriedAgain(t *testing.T) {
 func TestALyingStoreIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 			if n++; n <= 2 {
-				return written(o)[:len(o)-1], nil
+				return writtenAnswers(o)[:len(o)-1], nil
 			}
-			return written(o), nil
+			return writtenAnswers(o), nil
 		}}
 		r := start(t, f, nil)
 		r.put("a", "b")
@@ -340,7 +340,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, &fake{answer: answer}, func(o *groups.Settings) { o.RetryFor = 24 * time.Hour })
+				r := start(t, &fakeStore{answer: answer}, func(o *groups.Settings) { o.RetryFor = 24 * time.Hour })
 				r.put("a", "b", "c")
 				time.Sleep(time.Minute)
 				r.Close()
@@ -364,7 +364,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // Put waits while the recorder has many items to write, but does not wait once Run has returned.
 func TestPutDoesNotWaitForARecorderThatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{answer: func(ctx context.Context, _ []store.Outcome) ([]store.Applied, error) {
+		f := &fakeStore{answer: func(ctx context.Context, _ []store.Outcome) ([]store.Applied, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}

@@ -17,40 +17,40 @@ import (
 
 var errTest = errors.New("database down")
 
-// fake is a store with answers made by the test.
-type fake struct {
+// fakeStore is a store with answers made by the test.
+type fakeStore struct {
 	answer func(ctx context.Context, o []store.Outcome) ([]store.Applied, error)
 
-	mu     sync.Mutex
-	groups [][]string // the ids of each call
-	at     []time.Time
+	mu        sync.Mutex
+	groups    [][]string // the ids of each call
+	callTimes []time.Time
 }
 
-func (f *fake) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+func (f *fakeStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	f.mu.Lock()
 	f.groups = append(f.groups, ids(outcomes))
-	f.at = append(f.at, time.Now())
+	f.callTimes = append(f.callTimes, time.Now())
 	f.mu.Unlock()
 	if f.answer != nil {
 		return f.answer(ctx, outcomes)
 	}
-	return written(outcomes), nil
+	return writtenAnswers(outcomes), nil
 }
 
-func (f *fake) calls() [][]string {
+func (f *fakeStore) calls() [][]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.groups)
 }
 
-// when returns the times of the calls.
-func (f *fake) when() []time.Time {
+// timesOfCalls returns the times of the calls.
+func (f *fakeStore) timesOfCalls() []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.at)
+	return slices.Clone(f.callTimes)
 }
 
-func written(outcomes []store.Outcome) []store.Applied {
+func writtenAnswers(outcomes []store.Outcome) []store.Applied {
 	applied := make([]store.Applied, len(outcomes))
 	for i, o := range outcomes {
 		applied[i] = store.Applied{Ref: o.Ref, Result: store.Written}
@@ -69,22 +69,22 @@ func ids(outcomes []store.Outcome) (out []string) {
 	return out
 }
 
-// rig is a recorder that runs, and a record of its calls.
-type rig struct {
+// recorderTest is a recorder that runs, and a record of its calls.
+type recorderTest struct {
 	*groups.Recorder
 	stop  context.CancelFunc
 	ended chan struct{}
 
 	mu      sync.Mutex
-	done    []string
+	doneIDs []string
 	results map[string]store.Result
 	doneAt  map[string]time.Time
-	trouble []error
-	lost    []string
+	errs    []error
+	lostIDs []string
 }
 
-func start(t *testing.T, f *fake, change func(*groups.Settings)) *rig {
-	r := &rig{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
+func start(t *testing.T, f *fakeStore, change func(*groups.Settings)) *recorderTest {
+	r := &recorderTest{ended: make(chan struct{}), results: map[string]store.Result{}, doneAt: map[string]time.Time{}}
 	o := groups.Settings{Linger: 2 * time.Millisecond, MaxItems: 4, Timeout: time.Minute, RetryFor: time.Minute}
 	if change != nil {
 		change(&o)
@@ -94,19 +94,19 @@ func start(t *testing.T, f *fake, change func(*groups.Settings)) *rig {
 		defer r.mu.Unlock()
 		for _, w := range group {
 			id := string(w.Key.ID)
-			r.done = append(r.done, id)
+			r.doneIDs = append(r.doneIDs, id)
 			r.results[id], r.doneAt[id] = w.Applied.Result, time.Now()
 		}
 	}
 	lost := func(all []store.Outcome) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.lost = append(r.lost, ids(all)...)
+		r.lostIDs = append(r.lostIDs, ids(all)...)
 	}
 	trouble := func(err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.trouble = append(r.trouble, err)
+		r.errs = append(r.errs, err)
 	}
 	r.Recorder = groups.NewRecorder(f, o, done, lost, trouble)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,13 +118,13 @@ func start(t *testing.T, f *fake, change func(*groups.Settings)) *rig {
 	return r
 }
 
-func (r *rig) put(ids ...string) {
+func (r *recorderTest) put(ids ...string) {
 	for _, id := range ids {
 		r.Put(outcome(id))
 	}
 }
 
-func (r *rig) verdict(ids ...string) {
+func (r *recorderTest) verdict(ids ...string) {
 	for _, id := range ids {
 		o := outcome(id)
 		o.Finding, o.By = store.IsCommitted, batch.ByMonitor
@@ -132,29 +132,29 @@ func (r *rig) verdict(ids ...string) {
 	}
 }
 
-// told returns the calls of Done and Trouble so far.
-func (r *rig) told() (done []string, results map[string]store.Result, trouble []error) {
+// callsSoFar returns the calls of Done and Trouble so far.
+func (r *recorderTest) callsSoFar() (done []string, results map[string]store.Result, trouble []error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.done), maps.Clone(r.results), slices.Clone(r.trouble)
+	return slices.Clone(r.doneIDs), maps.Clone(r.results), slices.Clone(r.errs)
 }
 
-func (r *rig) written() []string {
-	done, _, _ := r.told()
+func (r *recorderTest) written() []string {
+	done, _, _ := r.callsSoFar()
 	return done
 }
 
-func (r *rig) said() map[string]store.Result {
-	_, results, _ := r.told()
+func (r *recorderTest) resultsSoFar() map[string]store.Result {
+	_, results, _ := r.callsSoFar()
 	return results
 }
 
-func (r *rig) troubles() []error {
-	_, _, trouble := r.told()
+func (r *recorderTest) troubles() []error {
+	_, _, trouble := r.callsSoFar()
 	return trouble
 }
 
-func (r *rig) close() {
+func (r *recorderTest) close() {
 	r.Close()
 	<-r.ended
 	r.stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func large(id string, bytes int) store.Outcome {
+func largeOutcome(id string, bytes int) store.Outcome {
 	o := outcome(id)
 	o.Finding, o.By = store.IsCommitted, batch.ByMonitor
 	for bytes > 0 { // many receipts count like one of the same size
@@ -29,12 +29,12 @@ func large(id string, bytes int) store.Outcome {
 // A group is bounded by the bytes of its receipts, too, however its outcomes arrived. An outcome
 // that is larger than the bound is written alone.
 func TestAGroupHasSoManyBytes(t *testing.T) {
-	all := []store.Outcome{large("a", 60), large("b", 40), large("c", 1), large("d", 500), large("e", 0), large("f", 100)}
+	all := []store.Outcome{largeOutcome("a", 60), largeOutcome("b", 40), largeOutcome("c", 1), largeOutcome("d", 500), largeOutcome("e", 0), largeOutcome("f", 100)}
 	want := [][]string{{"a", "b"}, {"c"}, {"d"}, {"e", "f"}}
 	bounded := func(o *groups.Settings) { o.MaxItems, o.MaxBytes = 100, 100 }
 	t.Run("found together", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			f := &fake{}
+			f := &fakeStore{}
 			r := start(t, f, bounded)
 			r.Put(all[0], all[1:]...)
 			r.close()
@@ -43,9 +43,9 @@ func TestAGroupHasSoManyBytes(t *testing.T) {
 	})
 	t.Run("one after the other", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 				time.Sleep(time.Second)
-				return written(o), nil
+				return writtenAnswers(o), nil
 			}}
 			r := start(t, f, bounded)
 			r.Put(outcome("first"))
@@ -60,11 +60,11 @@ func TestAGroupHasSoManyBytes(t *testing.T) {
 	t.Run("repeated", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			up := time.Now().Add(time.Second)
-			f := &fake{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
+			f := &fakeStore{answer: func(_ context.Context, o []store.Outcome) ([]store.Applied, error) {
 				if time.Now().Before(up) {
 					return nil, errors.New("the database is away")
 				}
-				return written(o), nil
+				return writtenAnswers(o), nil
 			}}
 			r := start(t, f, bounded)
 			r.Put(all[0], all[1:]...)

@@ -26,17 +26,17 @@ type Settings struct {
 	RetryFor time.Duration
 }
 
-// rules are what a writer does with its kind of items.
-type rules[T any] struct {
-	write   func(context.Context, []T) error
-	key     func(*T) batch.Key // the batch of an item
-	lingers func(*T) bool      // whether nothing waits for the write of an item
-	size    func(*T) int       // the size of an item in bytes
-	workers int
-	// done is called with every group that was written, lost with items that were given up, and
+// writerRules are what a writer does with its kind of items.
+type writerRules[T any] struct {
+	write     func(context.Context, []T) error
+	key       func(*T) batch.Key // the batch of an item
+	mayLinger func(*T) bool      // whether nothing waits for the write of an item
+	size      func(*T) int       // the size of an item in bytes
+	workers   int
+	// onDone is called with every group that was written, onLost with items that were given up, and
 	// trouble for failed writes. None of them may keep the slice.
-	done, lost func([]item[T])
-	trouble    func(error)
+	onDone, onLost func([]item[T])
+	onTrouble      func(error)
 }
 
 // Writer writes items in groups. Each of its workers writes one group at a time. Items that arrive
@@ -47,8 +47,8 @@ type rules[T any] struct {
 // to be repeated, later items of that worker about the same batch wait, too. They would otherwise
 // hang like the failed item, delay the items in their write, or overtake the failed item.
 type Writer[T any] struct {
-	o        Settings
-	r        rules[T]
+	settings Settings
+	rules    writerRules[T]
 	arrivals chan arrival[T]
 	ended    chan struct{} // closed when Run returns
 }
@@ -61,14 +61,14 @@ type arrival[T any] struct {
 
 type item[T any] struct {
 	value    T
-	retried  bool      // an earlier write of the item failed, and may have been applied nevertheless
-	err      error     // the error of the earlier write
+	wasTried bool      // an earlier write of the item failed, and may have been applied nevertheless
+	firstErr error     // the error of the earlier write
 	maxGroup int       // most items in a group with this one, after a repeated write that hung; 0 for any number
 	giveUpAt time.Time // when it is given up; zero before the first failure
 }
 
-func newWriter[T any](o Settings, r rules[T]) *Writer[T] {
-	return &Writer[T]{o: o, r: r, arrivals: make(chan arrival[T], 4*o.MaxItems), ended: make(chan struct{})}
+func newWriter[T any](o Settings, r writerRules[T]) *Writer[T] {
+	return &Writer[T]{settings: o, rules: r, arrivals: make(chan arrival[T], 4*o.MaxItems), ended: make(chan struct{})}
 }
 
 // Put adds items that became known together: up to MaxItems of them are written together. It may
@@ -89,7 +89,7 @@ func (w *Writer[T]) Close() { close(w.arrivals) }
 func (w *Writer[T]) Run(ctx context.Context) {
 	defer close(w.ended)
 	var all sync.WaitGroup
-	for range w.r.workers {
+	for range w.rules.workers {
 		all.Go(func() { (&worker[T]{Writer: w}).run(ctx) })
 	}
 	all.Wait()
@@ -99,12 +99,12 @@ func (w *Writer[T]) Run(ctx context.Context) {
 type worker[T any] struct {
 	*Writer[T]
 	busyUntil time.Time // until then all items linger, after a write of many
-	// stuck has, by batch, the error of an item that failed and is to be repeated. It is nil if
+	// stuckErrors has, by batch, the error of an item that failed and is to be repeated. It is nil if
 	// there is none.
-	stuck       map[batch.Key]error
-	progressed  bool      // whether the last round wrote items or made groups smaller
-	groupMemory []item[T] // memory for the next group
-	itemsMemory []T       // memory for the next write
+	stuckErrors  map[batch.Key]error
+	madeProgress bool      // whether the last round wrote items or made groups smaller
+	groupMemory  []item[T] // memory for the next group
+	itemsMemory  []T       // memory for the next write
 }
 
 func (w *worker[T]) run(ctx context.Context) {
@@ -121,16 +121,16 @@ func (w *worker[T]) run(ctx context.Context) {
 				in = nil // no more items arrive, only repetitions are left
 				continue
 			}
-			w.groupMemory = w.gather(appendAll(w.groupMemory[:0], a))
+			w.groupMemory = w.fillGroup(appendAll(w.groupMemory[:0], a))
 			again = append(again, w.writeAll(ctx, w.groupMemory)...)
 			w.busyUntil = time.Time{}
-			if len(w.groupMemory) >= min(manyItems, w.o.MaxItems) {
-				w.busyUntil = time.Now().Add(w.o.Linger)
+			if len(w.groupMemory) >= min(manyItems, w.settings.MaxItems) {
+				w.busyUntil = time.Now().Add(w.settings.Linger)
 			}
 		case <-retry:
 			retry = nil
 			began := time.Now()
-			if again = w.repeat(ctx, again); w.progressed {
+			if again = w.repeat(ctx, again); w.madeProgress {
 				pause.Reset() // the other failed items are repeated soon
 				hung = 0
 			} else {
@@ -156,18 +156,18 @@ const retryRestFactor = 3
 // fixed cost of a transaction is then the smaller part.
 const manyItems = 16
 
-// gather adds to the group the items that have arrived, or that arrive while the group may linger.
-func (w *worker[T]) gather(group []item[T]) []item[T] {
+// fillGroup adds to the group the items that have arrived, or that arrive while the group may linger.
+func (w *worker[T]) fillGroup(group []item[T]) []item[T] {
 	now := time.Now()
-	until, busy := now.Add(w.o.Linger), w.busyUntil.After(now)
+	until, busy := now.Add(w.settings.Linger), w.busyUntil.After(now)
 	if busy {
 		until = w.busyUntil
 	}
 	linger := time.NewTimer(until.Sub(now))
 	defer linger.Stop()
 	counted := 0 // number of items in the group that were counted
-	for wait, size := w.r.lingers(&group[0].value), 0; len(group) < w.o.MaxItems; {
-		if size += w.sizeOf(group[counted:]); w.o.MaxBytes > 0 && size >= w.o.MaxBytes {
+	for wait, size := w.rules.mayLinger(&group[0].value), 0; len(group) < w.settings.MaxItems; {
+		if size += w.sizeOf(group[counted:]); w.settings.MaxBytes > 0 && size >= w.settings.MaxBytes {
 			return group
 		}
 		counted = len(group)
@@ -175,7 +175,7 @@ func (w *worker[T]) gather(group []item[T]) []item[T] {
 		if !ok {
 			return group
 		}
-		wait = wait && w.r.lingers(&a.first)
+		wait = wait && w.rules.mayLinger(&a.first)
 		group = appendAll(group, a)
 	}
 	return group
@@ -184,13 +184,13 @@ func (w *worker[T]) gather(group []item[T]) []item[T] {
 // groupLength returns how many of the first items may form one group. It is at least one if there
 // are any.
 func (w *worker[T]) groupLength(items []item[T]) (n int) {
-	size, most := 0, max(1, w.o.MaxItems)
+	size, most := 0, max(1, w.settings.MaxItems)
 	for ; n < min(len(items), most); n++ {
 		size += w.sizeOf(items[n : n+1])
 		if m := items[n].maxGroup; m > 0 {
 			most = min(most, m)
 		}
-		if n > 0 && (n >= most || w.o.MaxBytes > 0 && size > w.o.MaxBytes) {
+		if n > 0 && (n >= most || w.settings.MaxBytes > 0 && size > w.settings.MaxBytes) {
 			break
 		}
 	}
@@ -199,7 +199,7 @@ func (w *worker[T]) groupLength(items []item[T]) (n int) {
 
 func (w *worker[T]) sizeOf(items []item[T]) (n int) {
 	for i := range items {
-		n += w.r.size(&items[i].value)
+		n += w.rules.size(&items[i].value)
 	}
 	return n
 }
@@ -235,7 +235,7 @@ func (w *worker[T]) nextArrival(wait bool, end <-chan time.Time) (a arrival[T], 
 func (w *worker[T]) writeAll(ctx context.Context, items []item[T]) (again []item[T]) {
 	for len(items) > 0 {
 		n := w.groupLength(items)
-		again = append(again, w.split(ctx, items[:n], 1, w.o.Timeout, time.Time{})...)
+		again = append(again, w.split(ctx, items[:n], 1, w.settings.Timeout, time.Time{})...)
 		items = items[n:]
 	}
 	return again
@@ -246,14 +246,14 @@ const minRetryTimeout = 250 * time.Millisecond
 
 // retryTimeout returns the time limit of a repeated write.
 func (w *worker[T]) retryTimeout() time.Duration {
-	return max(w.o.Timeout/16, min(w.o.Timeout, minRetryTimeout))
+	return max(w.settings.Timeout/16, min(w.settings.Timeout, minRetryTimeout))
 }
 
 // repeat makes one round of repeated writes. It splits a group that fails, down to single rows. It
 // begins no write after the round's time, so a write that hangs ends the round. Items that were
 // not tried are the first of the next round. repeat gives up items that are too old.
 func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]) {
-	w.stuck, w.progressed = nil, false
+	w.stuckErrors, w.madeProgress = nil, false
 	end := time.Now().Add(w.retryTimeout())
 	var failed []item[T]
 	for len(items) > 0 && time.Now().Before(end) {
@@ -264,7 +264,7 @@ func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]
 	left, behind := w.takeStuck(slices.Clone(items))
 	left = append(append(left, failed...), behind...)
 	left = w.dropOld(left)
-	w.stuck = nil
+	w.stuckErrors = nil
 	w.markStuck(left)
 	return left
 }
@@ -272,27 +272,27 @@ func (w *worker[T]) repeat(ctx context.Context, items []item[T]) (left []item[T]
 // markStuck notes that later items about the same batches must wait.
 func (w *worker[T]) markStuck(items []item[T]) {
 	for i := range items {
-		if w.stuck == nil {
-			w.stuck = map[batch.Key]error{}
+		if w.stuckErrors == nil {
+			w.stuckErrors = map[batch.Key]error{}
 		}
-		w.stuck[w.r.key(&items[i].value)] = items[i].err
+		w.stuckErrors[w.rules.key(&items[i].value)] = items[i].firstErr
 	}
 }
 
 // takeStuck removes from a group the items about batches with a failed item.
 func (w *worker[T]) takeStuck(group []item[T]) (now, behind []item[T]) {
-	if len(w.stuck) == 0 {
+	if len(w.stuckErrors) == 0 {
 		return group, nil
 	}
 	now = group[:0]
 	for _, it := range group {
-		err, ok := w.stuck[w.r.key(&it.value)]
+		err, ok := w.stuckErrors[w.rules.key(&it.value)]
 		if !ok {
 			now = append(now, it)
 			continue
 		}
 		if it.giveUpAt.IsZero() {
-			it.giveUpAt, it.err = time.Now().Add(w.o.RetryFor), err
+			it.giveUpAt, it.firstErr = time.Now().Add(w.settings.RetryFor), err
 		}
 		behind = append(behind, it)
 	}
@@ -307,18 +307,18 @@ func (w *worker[T]) split(ctx context.Context, group []item[T], splits int, time
 	}
 	w.itemsMemory = w.itemsMemory[:0]
 	for i := range group {
-		group[i].err = nil
+		group[i].firstErr = nil
 		w.itemsMemory = append(w.itemsMemory, group[i].value)
 	}
 	if err := w.writeOnce(ctx, w.itemsMemory, timeout); err != nil {
 		late := !end.IsZero() && !time.Now().Before(end)
 		for i := range group { // the write may have been committed nevertheless, so the halves are repetitions, too
-			group[i].retried, group[i].err = true, err
+			group[i].wasTried, group[i].firstErr = true, err
 			if late {
 				group[i].maxGroup = max(1, len(group)/16)
 			}
 		}
-		w.progressed = w.progressed || late && len(group) > 1
+		w.madeProgress = w.madeProgress || late && len(group) > 1
 		if len(group) == 1 || splits == 0 || late {
 			return append(again, w.markFailed(group, err)...)
 		}
@@ -326,21 +326,21 @@ func (w *worker[T]) split(ctx context.Context, group []item[T], splits int, time
 		again = append(again, w.split(ctx, group[:half], splits-1, w.retryTimeout(), end)...)
 		return append(again, w.split(ctx, group[half:], splits-1, w.retryTimeout(), end)...)
 	}
-	w.progressed = true
-	w.r.done(group)
+	w.madeProgress = true
+	w.rules.onDone(group)
 	return again
 }
 
 func (w *worker[T]) writeOnce(ctx context.Context, items []T, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return w.r.write(ctx, items)
+	return w.rules.write(ctx, items)
 }
 
 // markFailed marks items for another try.
 func (w *worker[T]) markFailed(group []item[T], err error) []item[T] {
-	w.r.trouble(fmt.Errorf("write about %d batches: %w", len(group), err))
-	until := time.Now().Add(w.o.RetryFor)
+	w.rules.onTrouble(fmt.Errorf("write about %d batches: %w", len(group), err))
+	until := time.Now().Add(w.settings.RetryFor)
 	for i := range group {
 		if group[i].giveUpAt.IsZero() {
 			group[i].giveUpAt = until
@@ -363,7 +363,7 @@ func (w *worker[T]) dropOld(items []item[T]) (keep []item[T]) {
 		}
 	}
 	if len(lost) > 0 {
-		w.r.lost(lost)
+		w.rules.onLost(lost)
 	}
 	return keep
 }

@@ -20,21 +20,21 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// wire is a store whose hints between processes can be cut off.
-type wire struct {
+// hintWire is a store whose hints between processes can be cut off.
+type hintWire struct {
 	*memory.Store
-	mu   sync.Mutex
-	told []store.Hint
-	at   []time.Time
-	err  error              // the error of each Tell and Hear
-	slow time.Duration      // the time that each Tell takes
-	cut  context.CancelFunc // ends the present Hear
+	mu        sync.Mutex
+	toldHints []store.Hint
+	toldAt    []time.Time
+	err       error              // the error of each Tell and Hear
+	tellTime  time.Duration      // the time that each Tell takes
+	cutHear   context.CancelFunc // ends the present Hear
 }
 
-func (w *wire) Tell(ctx context.Context, h store.Hint) error {
+func (w *hintWire) Tell(ctx context.Context, h store.Hint) error {
 	w.mu.Lock()
-	w.told, w.at = append(w.told, h), append(w.at, time.Now())
-	err, slow := w.err, w.slow
+	w.toldHints, w.toldAt = append(w.toldHints, h), append(w.toldAt, time.Now())
+	err, slow := w.err, w.tellTime
 	w.mu.Unlock()
 	time.Sleep(slow)
 	if err != nil {
@@ -45,11 +45,11 @@ func (w *wire) Tell(ctx context.Context, h store.Hint) error {
 
 var errCut = errors.New("cut")
 
-func (w *wire) Hear(ctx context.Context, l store.Listener) error {
+func (w *hintWire) Hear(ctx context.Context, l store.Listener) error {
 	w.mu.Lock()
 	err := w.err
 	session, cut := context.WithCancel(ctx)
-	w.cut = cut
+	w.cutHear = cut
 	w.mu.Unlock()
 	if err != nil {
 		return err
@@ -61,35 +61,35 @@ func (w *wire) Hear(ctx context.Context, l store.Listener) error {
 	return err
 }
 
-func (w *wire) set(err error) {
+func (w *hintWire) setError(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.err = err
 }
 
-func (w *wire) take() (all []store.Hint, at []time.Time) {
+func (w *hintWire) takeTold() (all []store.Hint, at []time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all, at, w.told, w.at = w.told, w.at, nil, nil
+	all, at, w.toldHints, w.toldAt = w.toldHints, w.toldAt, nil, nil
 	return all, at
 }
 
-func lane(s batch.ServiceID) store.Hint { return store.Hint{Lanes: []batch.ServiceID{s}} }
+func laneHint(s batch.ServiceID) store.Hint { return store.Hint{Lanes: []batch.ServiceID{s}} }
 
 // The first hint is sent at once, and those after it are sent together. A process that adds all
 // the time sends a hundred hints a second at most, and leaves no goroutine running.
 func TestHintsAreToldInGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New()}
+		w := &hintWire{Store: memory.New()}
 		n := hints.New(hints.Options{Store: w, Timeout: time.Second})
 		began := time.Now()
 		for range 1000 {
-			n.Tell(lane("a"))
-			n.Tell(lane("b"))
+			n.Tell(laneHint("a"))
+			n.Tell(laneHint("b"))
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		told, at := w.take()
+		told, at := w.takeTold()
 		assert.Equal(t, began, at[0])
 		assert.LessOrEqual(t, len(told), 101)
 		assert.GreaterOrEqual(t, len(told), 99)
@@ -97,8 +97,8 @@ func TestHintsAreToldInGroups(t *testing.T) {
 			assert.ElementsMatch(t, []batch.ServiceID{"a", "b"}, h.Lanes, "each once")
 			assert.NotEmpty(t, h.From)
 		}
-		n.Tell(lane("a")) // the test ends while a timer is set, and without a goroutine
-		n.Tell(lane("b"))
+		n.Tell(laneHint("a")) // the test ends while a timer is set, and without a goroutine
+		n.Tell(laneHint("b"))
 	})
 }
 
@@ -107,14 +107,14 @@ func TestHintsAreToldInGroups(t *testing.T) {
 func TestTellingTakesAPartOfTheTime(t *testing.T) {
 	for _, err := range []error{nil, errCut} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &wire{Store: memory.New(), slow: 100 * time.Millisecond, err: err}
+			w := &hintWire{Store: memory.New(), tellTime: 100 * time.Millisecond, err: err}
 			n := hints.New(hints.Options{Store: w, Timeout: time.Minute})
 			for i := range 40_000 {
-				n.Tell(lane(batch.ServiceID(fmt.Sprint(i / 100))))
+				n.Tell(laneHint(batch.ServiceID(fmt.Sprint(i / 100))))
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(2 * time.Second)
-			told, _ := w.take()
+			told, _ := w.takeTold()
 			assert.LessOrEqual(t, len(told), 21, "of 100 ms each, in 40 s")
 			if err == nil {
 				lanes := 0
@@ -125,14 +125,14 @@ func TestTellingTakesAPartOfTheTime(t *testing.T) {
 				assert.GreaterOrEqual(t, lanes, 400, "each is told")
 			}
 			time.Sleep(time.Minute)
-			w.take()
-			w.slow = 10 * time.Second
-			n.Tell(lane("a"))
+			w.takeTold()
+			w.tellTime = 10 * time.Second
+			n.Tell(laneHint("a"))
 			synctest.Wait()
-			w.slow = 0
-			n.Tell(lane("b"))
+			w.tellTime = 0
+			n.Tell(laneHint("b"))
 			time.Sleep(18 * time.Second) // a pause after a failure has jitter: 5 s and half of it at most
-			told, at := w.take()
+			told, at := w.takeTold()
 			require.Len(t, told, 2)
 			if err == nil {
 				assert.Equal(t, 15*time.Second, at[1].Sub(at[0]))
@@ -144,15 +144,15 @@ func TestTellingTakesAPartOfTheTime(t *testing.T) {
 // If there are too many names for one hint, the hint is about the whole topic.
 func TestManyHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New()}
+		w := &hintWire{Store: memory.New()}
 		n := hints.New(hints.Options{Store: w, Timeout: time.Second})
-		n.Tell(lane("first"))
+		n.Tell(laneHint("first"))
 		synctest.Wait()
 		for i := range 5000 {
 			n.Tell(store.Hint{Lanes: []batch.ServiceID{batch.ServiceID(fmt.Sprint(i))}, Finals: []uint64{uint64(i)}, OrderFinals: []uint64{1}})
 		}
 		time.Sleep(time.Second)
-		told, _ := w.take()
+		told, _ := w.takeTold()
 		require.Len(t, told, 2)
 		told[1].From = ""
 		assert.Equal(t, store.Hint{WholeTopics: store.TopicLanes | store.TopicFinals | store.TopicOrderFinals}, told[1])
@@ -162,20 +162,20 @@ func TestManyHints(t *testing.T) {
 // After failures to send a hint, the store is called with growing pauses.
 func TestHintsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New(), err: errCut}
+		w := &hintWire{Store: memory.New(), err: errCut}
 		n := hints.New(hints.Options{Store: w, Timeout: time.Second})
 		for range 60_000 {
-			n.Tell(lane("a"))
+			n.Tell(laneHint("a"))
 			time.Sleep(time.Millisecond)
 		}
-		told, _ := w.take()
+		told, _ := w.takeTold()
 		assert.Less(t, len(told), 30)
-		w.set(nil)
+		w.setError(nil)
 		time.Sleep(10 * time.Second)
-		w.take()
-		n.Tell(lane("b"))
+		w.takeTold()
+		n.Tell(laneHint("b"))
 		synctest.Wait()
-		told, _ = w.take()
+		told, _ = w.takeTold()
 		require.Len(t, told, 1)
 		assert.Equal(t, []batch.ServiceID{"b"}, told[0].Lanes)
 	})
@@ -185,7 +185,7 @@ func TestHintsThatFail(t *testing.T) {
 func TestAListenerThatIsLost(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New()}
+		w := &hintWire{Store: memory.New()}
 		var states []string
 		n := hints.New(hints.Options{Store: w, Timeout: time.Second, Changed: func(_ store.Topics, _, now hints.State) {
 			states = append(states, fmt.Sprint(now.Live, now.Err))
@@ -204,12 +204,12 @@ func TestAListenerThatIsLost(t *testing.T) {
 		require.NoError(t, w.Tell(ctx, store.Hint{From: "other", WholeTopics: store.TopicFinals}))
 		assert.EqualValues(t, 1, heard.Load())
 
-		w.set(errCut)
-		w.cut()
+		w.setError(errCut)
+		w.cutHear()
 		time.Sleep(10 * time.Minute)
 		assert.EqualValues(t, 1, looks.Load())
 		assert.Equal(t, errCut, n.State(store.TopicLanes).Err)
-		w.set(nil)
+		w.setError(nil)
 		time.Sleep(2 * time.Minute)
 		assert.EqualValues(t, 2, looks.Load())
 		assert.True(t, n.State(store.TopicLanes).Live)
@@ -245,9 +245,9 @@ func TestSeveralHearTheSame(t *testing.T) {
 }
 
 // A node that has listened for a while knows whether another process listens.
-func TestWanted(t *testing.T) {
+func TestHearersNameWhatTheyWant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New()}
+		w := &hintWire{Store: memory.New()}
 		runs := hints.New(hints.Options{Store: w, Timeout: time.Second})
 		waits := hints.New(hints.Options{Store: w, Timeout: time.Second})
 		assert.True(t, runs.Wanted(store.TopicFinals), "nobody knows")
@@ -273,7 +273,7 @@ func TestWanted(t *testing.T) {
 // Made up listeners take no more than bounded memory, and no hint from listeners that exist.
 func TestListenersThatAreMadeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New()}
+		w := &hintWire{Store: memory.New()}
 		runs := hints.New(hints.Options{Store: w, Timeout: time.Second})
 		waits := hints.New(hints.Options{Store: w, Timeout: time.Second})
 		none := func(store.Hint) {}
@@ -299,7 +299,7 @@ func TestListenersThatAreMadeUp(t *testing.T) {
 // A node on a store without hints calls no method of the store.
 func TestNoHints(t *testing.T) {
 	n := hints.New(hints.Options{Timeout: time.Second})
-	n.Tell(lane("a"))
+	n.Tell(laneHint("a"))
 	assert.False(t, n.Wanted(store.AllTopics))
 	n.Hear(t.Context(), store.TopicLanes, nil, nil)
 	require.ErrorIs(t, n.State(store.TopicLanes).Err, store.ErrUnsupported)

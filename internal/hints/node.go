@@ -67,7 +67,7 @@ type peer struct {
 // New returns a node that does not send or receive anything yet.
 func New(o Options) *Node {
 	n := &Node{options: o, id: rand.Text(), peers: map[peer]time.Time{}, liveCalls: map[store.Topics]int{}, states: map[store.Topics]State{}}
-	n.sender = sender{store: o.Store, timeout: o.Timeout, from: n.id}
+	n.sender = sender{store: o.Store, timeout: o.Timeout, senderID: n.id}
 	return n
 }
 
@@ -108,8 +108,8 @@ func (n *Node) forget(now time.Time) {
 	maps.DeleteFunc(n.peers, func(_ peer, at time.Time) bool { return now.Sub(at) >= ForgetAfter })
 }
 
-// heard notes a listener that names itself.
-func (n *Node) heard(h store.Hint) {
+// noteHint notes a listener that names itself.
+func (n *Node) noteHint(h store.Hint) {
 	if h.Hears == 0 || h.From == "" {
 		return
 	}
@@ -137,7 +137,7 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 	l := store.Listener{
 		ID: n.id, Wants: topics,
 		Heard: func(h store.Hint) {
-			n.heard(h)
+			n.noteHint(h)
 			if h.Topics()&topics != 0 && !deaf.On {
 				heard(h)
 			}
@@ -148,7 +148,7 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 			live = live || first
 			mu.Unlock()
 			if first {
-				n.change(topics, State{Live: true, Way: way}, 1)
+				n.changeState(topics, State{Live: true, Way: way}, 1)
 				look()
 			}
 		},
@@ -162,7 +162,7 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 		if was {
 			change = -1
 		}
-		n.change(topics, State{Err: err}, change)
+		n.changeState(topics, State{Err: err}, change)
 	}
 	loop.Run(ctx, func(ctx context.Context) error {
 		err := store.ErrUnsupported
@@ -188,9 +188,9 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 
 var errEnded = errors.New("the store stopped to listen")
 
-// change notes a state, and by how many the calls of Hear that are live change. While another call
+// changeState notes a state, and by how many the calls of Hear that are live change. While another call
 // is live, the state stays live.
-func (n *Node) change(t store.Topics, s State, more int) {
+func (n *Node) changeState(t store.Topics, s State, more int) {
 	n.mu.Lock()
 	before := n.states[t]
 	if more > 0 && len(n.liveCalls) == 0 {
@@ -205,7 +205,7 @@ func (n *Node) change(t store.Topics, s State, more int) {
 	if !s.Live && s.Err == nil && !before.Live {
 		s.Err = before.Err // this call ended without becoming live
 	}
-	changed := before.Live != s.Live || text(before.Err) != text(s.Err)
+	changed := before.Live != s.Live || errorText(before.Err) != errorText(s.Err)
 	if before.Live != s.Live || s.Since.IsZero() {
 		s.Since = time.Now()
 	}
@@ -216,7 +216,7 @@ func (n *Node) change(t store.Topics, s State, more int) {
 	}
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -29,16 +29,16 @@ const (
 
 // sender sends hints in groups. No goroutine runs while there is nothing to send.
 type sender struct {
-	store   Store
-	timeout time.Duration
-	from    string
+	store    Store
+	timeout  time.Duration
+	senderID string
 
-	mu       sync.Mutex
-	nextHint store.Hint
-	lanes    map[batch.ServiceID]struct{} // the lanes of nextHint
-	busy     bool                         // whether a timer or a Tell is under way that will take nextHint
-	nextTell time.Time                    // when the next Tell may begin
-	pauses   *backoff.ExponentialBackOff  // the pauses after failures in a row; nil after a success
+	mu        sync.Mutex
+	nextHint  store.Hint
+	lanes     map[batch.ServiceID]struct{} // the lanes of nextHint
+	isSending bool                         // whether a timer or a Tell is under way that will take nextHint
+	nextTell  time.Time                    // when the next Tell may begin
+	pauses    *backoff.ExponentialBackOff  // the pauses after failures in a row; nil after a success
 }
 
 // add adds to the next hint. The first hint is sent at once, and those after it together.
@@ -46,10 +46,10 @@ func (s *sender) add(h store.Hint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.merge(h)
-	if s.busy || s.nextHint.Topics() == 0 {
+	if s.isSending || s.nextHint.Topics() == 0 {
 		return
 	}
-	s.busy = true
+	s.isSending = true
 	s.start()
 }
 
@@ -67,7 +67,7 @@ func (s *sender) start() {
 func (s *sender) send() {
 	s.mu.Lock()
 	h := s.nextHint
-	h.From = s.from
+	h.From = s.senderID
 	s.nextHint, s.lanes = store.Hint{}, nil
 	began := time.Now()
 	s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *sender) send() {
 		pause = max(pause, s.pauses.NextBackOff())
 	}
 	s.nextTell = time.Now().Add(pause)
-	if s.busy = s.nextHint.Topics() != 0; s.busy {
+	if s.isSending = s.nextHint.Topics() != 0; s.isSending {
 		s.start()
 	}
 }

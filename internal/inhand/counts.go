@@ -22,13 +22,13 @@ type counts struct {
 
 // add counts an entry n times.
 func (c *counts) add(e *Entry, n int) {
-	if e.Phase.followed() {
+	if e.Phase.isFollowed() {
 		c.followed += n
 	}
 	if e.Phase == Watched {
 		c.watched += n
 	}
-	if e.Phase.unfinished() {
+	if e.Phase.isUnfinished() {
 		c.unfinished += n
 	}
 	if !e.WriteAt.IsZero() {

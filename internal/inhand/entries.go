@@ -20,8 +20,8 @@ type entries struct {
 	times      schedule
 	streams    streams
 	toWrite    []store.Outcome // for Run to write
-	running    bool            // whether Run runs; if not, nothing waits
-	ended      bool            // Run has ended
+	isRunning  bool            // whether Run runs; if not, nothing waits
+	hasEnded   bool            // Run has ended
 	sweptAt    time.Time
 }
 
@@ -29,7 +29,7 @@ type entries struct {
 type slot struct {
 	Entry
 	key           batch.Key
-	facts         serviceFacts
+	service       serviceFacts
 	version       int64 // the newest version that this process has claimed or written
 	claimVersion  int64 // the version of this process's last claim
 	usedAt        time.Time
@@ -57,21 +57,21 @@ func (all *entries) slot(key batch.Key, about serviceFacts, now time.Time) *slot
 		} else {
 			s = new(slot)
 		}
-		*s = slot{key: key, facts: about, scheduleIndex: -1}
+		*s = slot{key: key, service: about, scheduleIndex: -1}
 		all.slots[key] = s
 	}
 	s.usedAt = now
 	return s
 }
 
-// step applies an event to the entry of a slot.
-func (all *entries) step(s *slot, ev *Event, now time.Time) Effects {
+// applyEvent applies an event to the entry of a slot.
+func (all *entries) applyEvent(s *slot, ev *Event, now time.Time) Effects {
 	f := Facts{
-		Full: all.counts.followed >= maxFollowed, Crowded: all.counts.waiting >= maxWaiting || !all.running, Vanish: s.facts.vanish,
-		ResendQuiet: s.facts.quiet,
+		Full: all.counts.followed >= maxFollowed, Crowded: all.counts.waiting >= maxWaiting || !all.isRunning, Vanish: s.service.vanishTime,
+		ResendQuiet: s.service.isQuiet,
 	}
-	if by := all.streams.begun[s.facts.group]; by != nil {
-		f.StreamLive, f.StreamNamesIDs, f.HeardAt = by.live, by.live && by.namesIDs, by.heardAt
+	if by := all.streams.begun[s.service.group]; by != nil {
+		f.StreamLive, f.StreamNamesIDs, f.HeardAt = by.isLive, by.isLive && by.namesIDs, by.lastReasonAt
 	}
 	was := s.Phase
 	all.counts.add(&s.Entry, -1)
@@ -80,8 +80,8 @@ func (all *entries) step(s *slot, ev *Event, now time.Time) Effects {
 	return out
 }
 
-// set replaces the entry of a slot.
-func (all *entries) set(s *slot, e Entry) {
+// setEntry replaces the entry of a slot.
+func (all *entries) setEntry(s *slot, e Entry) {
 	was := s.Phase
 	all.counts.add(&s.Entry, -1)
 	s.Entry = e
@@ -99,7 +99,7 @@ func (all *entries) recount(s *slot, was Phase) {
 	}
 	all.counts.add(&s.Entry, 1)
 	all.streams.join(s)
-	if all.times.plan(s) {
+	if all.times.place(s) {
 		loop.Poke(all.wake)
 	}
 	if s.Phase == None && s.WriteAt.IsZero() && s.scannedRow == nil {
@@ -110,8 +110,8 @@ func (all *entries) recount(s *slot, was Phase) {
 	}
 }
 
-// written applies the store's answer about an outcome.
-func (all *entries) written(w *Recorded, about serviceFacts, now time.Time) (out Effects) {
+// applyWrite applies the store's answer about an outcome.
+func (all *entries) applyWrite(w *Recorded, about serviceFacts, now time.Time) (out Effects) {
 	s := all.slot(w.Key, about, now)
 	version := w.Version
 	switch w.Applied.Result {
@@ -126,7 +126,7 @@ func (all *entries) written(w *Recorded, about serviceFacts, now time.Time) (out
 	if w.Applied.Result == store.Written {
 		s.version = version
 	}
-	out = all.step(s, &Event{Kind: OutcomeWritten, Outcome: w.Outcome, Applied: w.Applied}, now)
+	out = all.applyEvent(s, &Event{Kind: OutcomeWritten, Outcome: w.Outcome, Applied: w.Applied}, now)
 	all.leaveToRun(&out)
 	return out
 }
@@ -146,8 +146,8 @@ func (all *entries) leaveToRun(out *Effects) {
 	}
 }
 
-// due returns the questions and outcomes that are due, and the time until the next ones.
-func (all *entries) due(now time.Time) (questions []Question, waited []store.Outcome, next time.Duration) {
+// takeDue returns the questions and outcomes that are due, and the time until the next ones.
+func (all *entries) takeDue(now time.Time) (questions []Question, waited []store.Outcome, next time.Duration) {
 	waited, all.toWrite = all.toWrite, nil
 	for len(all.times) > 0 {
 		s := all.times[0]
@@ -155,7 +155,7 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 			break // a batch that was just asked about and is due again soon is not asked about with each other question
 		}
 		if !s.WriteAt.IsZero() && !s.WriteAt.After(now) {
-			out := all.step(s, &Event{Kind: WriteDue}, now)
+			out := all.applyEvent(s, &Event{Kind: WriteDue}, now)
 			waited = append(waited, out.Write()...)
 			continue
 		}
@@ -163,10 +163,10 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 			break
 		}
 		e := s.Entry
-		if e.AskAt = (time.Time{}); e.Phase.followed() || s.scannedRow != nil {
+		if e.AskAt = (time.Time{}); e.Phase.isFollowed() || s.scannedRow != nil {
 			questions = append(questions, s.question(now))
 		}
-		all.set(s, e)
+		all.setEntry(s, e)
 	}
 	open, next := all.streams.due(now, all.keepFor) // keepFor, so that sweep is called in time
 	for _, s := range open {
@@ -176,7 +176,7 @@ func (all *entries) due(now time.Time) (questions []Question, waited []store.Out
 		} else if !s.askedAt.Equal(now) {
 			questions = append(questions, s.question(now))
 		}
-		all.set(s, e)
+		all.setEntry(s, e)
 	}
 	all.sweep(now)
 	if len(all.times) > 0 {
@@ -196,15 +196,15 @@ func (s *slot) question(now time.Time) Question {
 	return Question{Row: s.Aged(now), KnownFor: now.Sub(s.ReadAt), Unwritten: s.Phase == Accepted}
 }
 
-// hasten makes the questions about batches that were planned for the time at due now, and reports
+// askNow makes the questions about batches that were planned for the time at due now, and reports
 // whether there were any. A batch may have been asked about meanwhile, or need no question any
 // more.
-func (all *entries) hasten(keys []batch.Key, at, now time.Time) (came bool) {
+func (all *entries) askNow(keys []batch.Key, at, now time.Time) (came bool) {
 	for _, key := range keys {
 		if s := all.slots[key]; s != nil && s.AskAt.Equal(at) {
 			e := s.Entry
 			e.AskAt = now
-			all.set(s, e)
+			all.setEntry(s, e)
 			came = true
 		}
 	}
@@ -220,7 +220,7 @@ func (all *entries) sweep(now time.Time) {
 	all.sweptAt = now
 	for _, s := range all.slots {
 		if s.Phase != Watched && now.Sub(s.usedAt) > all.keepFor {
-			out := all.step(s, &Event{Kind: OutcomeLost}, now)
+			out := all.applyEvent(s, &Event{Kind: OutcomeLost}, now)
 			all.leaveToRun(&out)
 		}
 	}
@@ -228,10 +228,10 @@ func (all *entries) sweep(now time.Time) {
 
 // stop returns all outcomes that wait. Nothing waits from now on.
 func (all *entries) stop(now time.Time) (waited []store.Outcome) {
-	all.running, all.ended = false, true
+	all.isRunning, all.hasEnded = false, true
 	waited, all.toWrite = all.toWrite, nil
-	for _, s := range all.times.waiting() {
-		out := all.step(s, &Event{Kind: WriteDue}, now)
+	for _, s := range all.times.slotsInOrder() {
+		out := all.applyEvent(s, &Event{Kind: WriteDue}, now)
 		waited = append(waited, out.Write()...)
 	}
 	return waited

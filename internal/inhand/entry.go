@@ -36,8 +36,8 @@ const (
 	Watched
 )
 
-// followed reports whether the batch is asked about from memory.
-func (p Phase) followed() bool { return p == Accepted || p == Open }
+// isFollowed reports whether the batch is asked about from memory.
+func (p Phase) isFollowed() bool { return p == Accepted || p == Open }
 
 // Entry is everything this process knows about one batch.
 type Entry struct {
@@ -114,8 +114,8 @@ type Facts struct {
 	ResendQuiet bool
 }
 
-// unseen reports whether the batch was sent again, and no node has shown the resend yet.
-func (f *Facts) unseen(row *store.InFlight) bool {
+// isUnseen reports whether the batch was sent again, and no node has shown the resend yet.
+func (f *Facts) isUnseen(row *store.InFlight) bool {
 	return f.ResendQuiet && row.Resends > 0 && row.Seen == ""
 }
 
@@ -234,7 +234,7 @@ func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 		if o := ev.Outcome; o.Finding == store.IsCommitted {
 			e.writeCommit(o, &out)
 		} else {
-			e.beginWrite(&out)
+			e.startWrite(&out)
 			out.addWrite(o)
 		}
 	case StateSame:
@@ -264,7 +264,7 @@ func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 // question, or an event, comes soon: then a quick commit and the acceptance are one write.
 func (e *Entry) onAnswered(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	o := ev.Outcome
-	e.beginWrite(out)
+	e.startWrite(out)
 	early, streamed := e.takeUnwritten()
 	if o.Finding != store.Accepted {
 		if out.addWrite(o); streamed {
@@ -323,9 +323,9 @@ func (e *Entry) onStreamed(o store.Outcome, now time.Time, f Facts, r Rules, out
 	}
 }
 
-// beginWrite begins to write an outcome other than the commit. An acceptance that waits is written
+// startWrite begins to write an outcome other than the commit. An acceptance that waits is written
 // first.
-func (e *Entry) beginWrite(out *Effects) {
+func (e *Entry) startWrite(out *Effects) {
 	if e.Phase == Accepted {
 		e.flush(out)
 	}
@@ -364,7 +364,7 @@ func asCommit(accepted, committed store.Outcome) store.Outcome {
 func (e *Entry) onSame(ev *Event, now time.Time, f Facts, r Rules, out *Effects) {
 	switch {
 	case e.Phase != Open:
-	case f.StreamLive && !f.unseen(&e.Row):
+	case f.StreamLive && !f.isUnseen(&e.Row):
 		e.AskAt = time.Time{}
 		if ev.StateSaid && e.CheckAt.Sub(now) <= r.PollInterval/2 {
 			e.CheckAt = now.Add(r.PollInterval)
@@ -512,7 +512,7 @@ func (e *Entry) follow(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 	case e.Phase == Committing: // the commit is being written
 		out.setDueIn(o.Check)
 	case f.StreamLive && known && (!f.Full || o.Check >= r.PollInterval):
-		missed := !f.HeardAt.Before(e.PostBegan) || fresh && (!e.StreamLive || f.unseen(&row))
+		missed := !f.HeardAt.Before(e.PostBegan) || fresh && (!e.StreamLive || f.isUnseen(&row))
 		e.Phase, e.Row, e.ReadAt, e.CheckAt, e.AskAt = Open, row, now, now.Add(o.Check), time.Time{}
 		if missed {
 			e.AskAt = now.Add(r.FirstPoll)

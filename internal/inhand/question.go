@@ -57,10 +57,10 @@ func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 		}
 		if s != nil {
 			ref := s.Row.Ref
-			out := t.entries.step(s, &ev, now)
+			out := t.entries.applyEvent(s, &ev, now)
 			waited = append(waited, out.Write()...)
 			if out.PutOffCheck && a.scannedRow == nil {
-				due = append(due, store.Due{Ref: ref, In: t.o.PollInterval})
+				due = append(due, store.Due{Ref: ref, In: t.options.PollInterval})
 			}
 			in = out.soonerDue(in)
 		}
@@ -73,6 +73,6 @@ func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 	}
 	t.refusals.add(refused, now)
 	t.mu.Unlock()
-	t.o.write(waited)
+	t.options.write(waited)
 	return due, in
 }

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	first = 10 * time.Millisecond
-	poll  = time.Second
-	hold  = 50 * time.Millisecond
+	firstPoll    = 10 * time.Millisecond
+	pollInterval = time.Second
+	maxHold      = 50 * time.Millisecond
 )
 
-var rules = inhand.Rules{FirstPoll: first, PollInterval: poll, MaxHold: hold}
+var rules = inhand.Rules{FirstPoll: firstPoll, PollInterval: pollInterval, MaxHold: maxHold}
 
-// rig is a table that runs, and a record of its effects, each with its time.
-type rig struct {
+// tableTest is a table that runs, and a record of its effects, each with its time.
+type tableTest struct {
 	*inhand.Table
 	t      *testing.T
 	stream *inhand.Stream // stream of the group l
@@ -42,13 +42,13 @@ type rig struct {
 	lanes    []string
 }
 
-func (r *rig) note(list *[]string, format string, args ...any) {
+func (r *tableTest) note(list *[]string, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*list = append(*list, fmt.Sprintf("%s: ", time.Since(r.begin).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-func (r *rig) took(list *[]string) []string {
+func (r *tableTest) takeList(list *[]string) []string {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,24 +57,24 @@ func (r *rig) took(list *[]string) []string {
 	return got
 }
 
-// lanes records the table's reports about lanes.
-type lanes struct{ r *rig }
+// laneRecorder records the table's reports about lanes.
+type laneRecorder struct{ rig *tableTest }
 
-func (l lanes) Free(at time.Time, lanes ...batch.ServiceID) {
+func (l laneRecorder) Free(at time.Time, lanes ...batch.ServiceID) {
 	switch d := time.Until(at); {
 	case len(lanes) == 0:
 	case d > 0:
-		l.r.note(&l.r.lanes, "%s in %s", lanes[0], d)
+		l.rig.note(&l.rig.lanes, "%s in %s", lanes[0], d)
 	default:
-		l.r.note(&l.r.lanes, "free %s", lanes)
+		l.rig.note(&l.rig.lanes, "free %s", lanes)
 	}
 }
 
-func (l lanes) RunEnded(s batch.ServiceID) { l.r.note(&l.r.lanes, "over %s", s) }
+func (l laneRecorder) RunEnded(s batch.ServiceID) { l.rig.note(&l.rig.lanes, "over %s", s) }
 
 // start runs a table in the test's bubble.
-func start(t *testing.T, change func(*inhand.Options)) *rig {
-	r := &rig{t: t, begin: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
+func start(t *testing.T, change func(*inhand.Options)) *tableTest {
+	r := &tableTest{t: t, begin: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
 	write := func(first store.Outcome, rest ...store.Outcome) {
 		all := append([]store.Outcome{first}, rest...)
 		text := ""
@@ -94,7 +94,7 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 		Traits:  func(batch.ServiceID) dlt.Traits { return r.traits },
 		MayWait: func(store.Outcome) bool { return true },
 		Write:   write,
-		Lanes:   lanes{r},
+		Lanes:   laneRecorder{r},
 	}
 	if change != nil {
 		change(&o)
@@ -135,19 +135,19 @@ func start(t *testing.T, change func(*inhand.Options)) *rig {
 
 func key(id string) batch.Key { return batch.Key{Service: "s", ID: batch.ID(id)} }
 
-func (r *rig) answering(f func([]inhand.Question)) {
+func (r *tableTest) setAnswer(f func([]inhand.Question)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = f
 }
 
-// to returns the answer to a question from memory.
-func to(key batch.Key, kind inhand.EventKind) inhand.Answer {
+// answerTo returns the answer to a question from memory.
+func answerTo(key batch.Key, kind inhand.EventKind) inhand.Answer {
 	return inhand.Answer{Question: &inhand.Question{Row: store.InFlight{Ref: store.Ref{Key: key}}}, Kind: kind}
 }
 
 // askAboutRow gives the table a row from the store, and returns the question about it.
-func (r *rig) askAboutRow(t *testing.T, row store.InFlight) inhand.Question {
+func (r *tableTest) askAboutRow(t *testing.T, row store.InFlight) inhand.Question {
 	t.Helper()
 	assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), false))
 	r.mu.Lock()
@@ -155,14 +155,14 @@ func (r *rig) askAboutRow(t *testing.T, row store.InFlight) inhand.Question {
 	return r.asked[len(r.asked)-1]
 }
 
-// seen returns for how long this process has known a row that the store gave.
-func (r *rig) seen(t *testing.T, row store.InFlight) time.Duration {
+// firstSeenAgo returns for how long this process has known a row that the store gave.
+func (r *tableTest) firstSeenAgo(t *testing.T, row store.InFlight) time.Duration {
 	t.Helper()
 	return r.askAboutRow(t, row).KnownFor
 }
 
-// claimed claims batches in one run.
-func (r *rig) claimed(ids ...string) {
+// claimAll claims batches in one run.
+func (r *tableTest) claimAll(ids ...string) {
 	run := store.ClaimedRun{Service: "s"}
 	for _, id := range ids {
 		run.Batches = append(run.Batches, store.Claim{Ref: store.Ref{Key: key(id)}, Version: 2})
@@ -170,28 +170,28 @@ func (r *rig) claimed(ids ...string) {
 	r.Claimed(run)
 }
 
-// posted returns the submitter's outcome of a batch that was accepted.
-func posted(id string) store.Outcome {
+// acceptedOutcome returns the submitter's outcome of a batch that was accepted.
+func acceptedOutcome(id string) store.Outcome {
 	was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
 	return store.Outcome{
 		Ref: store.Ref{Key: key(id), Row: 7}, Version: was.Version, Was: &was, Attempt: 1, By: batch.BySubmitter, Finding: store.Accepted,
 	}
 }
 
-// commit returns the commit of a batch as an event reports it.
-func commit(id string) store.Outcome {
+// eventCommit returns the commit of a batch as an event reports it.
+func eventCommit(id string) store.Outcome {
 	return store.Outcome{
 		Ref: store.Ref{Key: key(id)}, Finding: store.IsCommitted, By: batch.ByMonitor,
 		Receipts: []batch.Receipt{{TransactionID: "t", Valid: true}},
 	}
 }
 
-func found(id string, f store.Finding) store.Outcome {
+func findingOutcome(id string, f store.Finding) store.Outcome {
 	return store.Outcome{Ref: store.Ref{Key: key(id)}, Version: 3, Finding: f, By: batch.ByMonitor}
 }
 
-// wrote tells the table that the store has written an outcome.
-func (r *rig) wrote(o store.Outcome, s batch.State, version int64) {
+// writeOutcome tells the table that the store has written an outcome.
+func (r *tableTest) writeOutcome(o store.Outcome, s batch.State, version int64) {
 	row := store.Row{State: s, Version: version, Attempt: 1, LastPost: time.Now()}
 	if s == batch.Committed {
 		row.FinalAt = time.Now()
@@ -199,13 +199,13 @@ func (r *rig) wrote(o store.Outcome, s batch.State, version int64) {
 	r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
 }
 
-// open takes a batch from its claim to Pending.
-func (r *rig) open(id string) {
-	r.claimed(id)
-	o := posted(id)
+// openBatch takes a batch from its claim to Pending.
+func (r *tableTest) openBatch(id string) {
+	r.claimAll(id)
+	o := acceptedOutcome(id)
 	r.Answered(o)
-	r.Asked([]inhand.Answer{to(o.Key, inhand.StillAccepted)})
-	o.Check = poll
-	r.wrote(o, batch.Pending, 3)
-	r.took(&r.writes)
+	r.Asked([]inhand.Answer{answerTo(o.Key, inhand.StillAccepted)})
+	o.Check = pollInterval
+	r.writeOutcome(o, batch.Pending, 3)
+	r.takeList(&r.writes)
 }

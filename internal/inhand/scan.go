@@ -31,7 +31,7 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 	sc := &scan{askedAt: then, unanswered: len(rows)}
 	now, all := time.Now(), make([]*scannedRow, len(rows))
 	for i, row := range rows {
-		all[i] = &scannedRow{scan: sc, row: row, about: t.o.factsOf(row.Key.Service), leased: !byEvent}
+		all[i] = &scannedRow{scan: sc, row: row, about: t.options.factsOf(row.Key.Service), leased: !byEvent}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,13 +39,13 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 		r.since = t.sightings.firstSeen(rowVersion{r.row.Key, r.row.Version}, now)
 		t.entries.askAboutRow(r, now.Add(time.Duration(i))) // keeps the order of the rows
 	}
-	for sc.unanswered > 0 && !t.entries.ended {
+	for sc.unanswered > 0 && !t.entries.hasEnded {
 		t.asked.Wait()
 	}
 	for _, r := range all {
 		if s := t.entries.slots[r.row.Key]; s != nil && s.scannedRow == r { // not asked about, because Run has ended
 			s.scannedRow = nil
-			t.entries.set(s, s.Entry)
+			t.entries.setEntry(s, s.Entry)
 			sc.notAskable = append(sc.notAskable, store.Due{Ref: r.row.Ref})
 		}
 	}
@@ -62,7 +62,7 @@ func (all *entries) askAboutRow(r *scannedRow, at time.Time) {
 	}
 	e := s.Entry
 	s.scannedRow, e.AskAt = r, at
-	all.set(s, e)
+	all.setEntry(s, e)
 }
 
 // answered applies the answer to a question about a row of a scan. It appends the row to due if

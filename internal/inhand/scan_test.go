@@ -13,7 +13,7 @@ import (
 )
 
 // scan gives the table rows of a scan, and sends what Scanned returns.
-func (r *rig) scan(ids ...string) <-chan []store.Due {
+func (r *tableTest) scan(ids ...string) <-chan []store.Due {
 	var rows []store.InFlight
 	for i, id := range ids {
 		rows = append(rows, store.InFlight{Ref: store.Ref{Key: key(id), Row: int64(i)}, Version: 3, State: batch.Submitting})
@@ -24,10 +24,10 @@ func (r *rig) scan(ids ...string) <-chan []store.Due {
 	return back
 }
 
-// without makes requests find no free hand or, if hanging is true, none within their group's
+// answerWithoutHand makes requests find no free hand or, if hanging is true, none within their group's
 // share.
-func (r *rig) without(hanging bool) {
-	r.answering(func(all []inhand.Question) {
+func (r *tableTest) answerWithoutHand(hanging bool) {
+	r.setAnswer(func(all []inhand.Question) {
 		var answers []inhand.Answer
 		for i := range all {
 			answers = append(answers, inhand.Answer{Question: &all[i], Kind: inhand.NotAsked, NextIn: 100 * time.Millisecond, NoHand: !hanging})
@@ -42,19 +42,19 @@ func (r *rig) without(hanging bool) {
 func TestAScanWaitsForHands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.without(false)
+		r.answerWithoutHand(false)
 		back := r.scan("c", "a", "b")
-		assert.Equal(t, []string{"0s: c, a, b"}, r.took(&r.asks))
+		assert.Equal(t, []string{"0s: c, a, b"}, r.takeList(&r.asks))
 		assert.Empty(t, back)
 		time.Sleep(50 * time.Millisecond)
-		r.answering(nil)
+		r.setAnswer(nil)
 		r.HandsFree(1)
 		synctest.Wait()
-		assert.Len(t, r.took(&r.asks), 1)
+		assert.Len(t, r.takeList(&r.asks), 1)
 		assert.Empty(t, <-back)
 		r.HandsFree(1)
 		time.Sleep(time.Second)
-		assert.Empty(t, r.took(&r.asks), "they were asked about")
+		assert.Empty(t, r.takeList(&r.asks), "they were asked about")
 		r.stop()
 	})
 }
@@ -64,14 +64,14 @@ func TestAScanWaitsForHands(t *testing.T) {
 func TestAScanHandsBackWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.without(true)
+		r.answerWithoutHand(true)
 		all := <-r.scan("a", "b")
 		assert.Equal(t, []store.Due{
 			{Ref: store.Ref{Key: key("a")}, In: 100 * time.Millisecond},
 			{Ref: store.Ref{Key: key("b"), Row: 1}, In: 100 * time.Millisecond},
 		}, all)
 		time.Sleep(time.Second)
-		assert.Len(t, r.took(&r.asks), 1, "they are not asked about again")
+		assert.Len(t, r.takeList(&r.asks), 1, "they are not asked about again")
 		r.stop()
 	})
 }
@@ -80,7 +80,7 @@ func TestAScanHandsBackWhatHangs(t *testing.T) {
 func TestAScanThatIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.without(false)
+		r.answerWithoutHand(false)
 		back := r.scan("a", "b")
 		r.stop()
 		want := []store.Due{{Ref: store.Ref{Key: key("a")}}, {Ref: store.Ref{Key: key("b"), Row: 1}}}
@@ -93,11 +93,11 @@ func TestAScanThatIsStopped(t *testing.T) {
 func TestAScanThatMeetsAnotherEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.without(false)
-		r.open("a")
+		r.answerWithoutHand(false)
+		r.openBatch("a")
 		back := r.scan("a")
-		r.answering(nil)
-		r.claimed("a")
+		r.setAnswer(nil)
+		r.claimAll("a")
 		assert.Empty(t, <-back)
 		r.stop()
 	})
@@ -108,21 +108,21 @@ func TestAScanThatMeetsAnotherEvent(t *testing.T) {
 func TestAScanOfWhatIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.open("a")
-		time.Sleep(first)
-		assert.Len(t, r.took(&r.asks), 1)
-		r.Asked([]inhand.Answer{to(key("a"), inhand.StateSame)}) // the row is due again at once
+		r.openBatch("a")
+		time.Sleep(firstPoll)
+		assert.Len(t, r.takeList(&r.asks), 1)
+		r.Asked([]inhand.Answer{answerTo(key("a"), inhand.StateSame)}) // the row is due again at once
 		assert.Empty(t, <-r.scan("a"))
-		for _, asks := range r.took(&r.asks) {
+		for _, asks := range r.takeList(&r.asks) {
 			assert.NotContains(t, asks, "a, a")
 		}
 		assert.Equal(t, batch.Submitting, r.asked[len(r.asked)-1].Row.State)
 
-		r.without(false)
+		r.answerWithoutHand(false)
 		older := r.scan("b")
 		newer := r.scan("b")
 		assert.Empty(t, <-older)
-		r.answering(nil)
+		r.setAnswer(nil)
 		time.Sleep(100 * time.Millisecond)
 		assert.Empty(t, <-newer)
 		r.stop()
@@ -138,11 +138,11 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 		checkIn, next time.Duration
 		kind          inhand.EventKind
 	}{
-		{"a poll", false, true, poll, poll, inhand.StateSame},
-		{"an event long before the poll", true, false, poll, poll, inhand.StateSame},
-		{"an event, and the poll is near", true, true, poll / 2, poll, inhand.StateSame},
-		{"an event, and a question is due sooner", true, true, poll, poll / 2, inhand.StateSame},
-		{"evidence without a hand", true, true, poll, poll, inhand.LeftToScan},
+		{"a poll", false, true, pollInterval, pollInterval, inhand.StateSame},
+		{"an event long before the poll", true, false, pollInterval, pollInterval, inhand.StateSame},
+		{"an event, and the poll is near", true, true, pollInterval / 2, pollInterval, inhand.StateSame},
+		{"an event, and a question is due sooner", true, true, pollInterval, pollInterval / 2, inhand.StateSame},
+		{"evidence without a hand", true, true, pollInterval, pollInterval, inhand.LeftToScan},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -170,18 +170,18 @@ func TestAnEventTakesOverTheRowOfAScan(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, nil)
-			r.without(false)
-			row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3, State: batch.Pending, CheckIn: 30 * poll}
+			r.answerWithoutHand(false)
+			row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3, State: batch.Pending, CheckIn: 30 * pollInterval}
 			for _, byEvent := range []bool{!first, first} {
 				go r.Scanned([]store.InFlight{row}, time.Now(), byEvent)
 				synctest.Wait()
 			}
-			r.answering(nil)
+			r.setAnswer(nil)
 			r.HandsFree(1)
 			synctest.Wait()
 			q := r.asked[len(r.asked)-1]
-			due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: inhand.StateSame, NextIn: poll}})
-			assert.Equal(t, []store.Due{{Ref: row.Ref, In: poll}}, due)
+			due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: inhand.StateSame, NextIn: pollInterval}})
+			assert.Equal(t, []store.Due{{Ref: row.Ref, In: pollInterval}}, due)
 			r.stop()
 		})
 	}

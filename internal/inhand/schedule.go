@@ -8,8 +8,8 @@ import (
 // schedule is a heap of slots by their next time. The table's lock guards it.
 type schedule []*slot
 
-// plan schedules the slot's next time, and reports whether it is new and the earliest of all.
-func (h *schedule) plan(s *slot) (first bool) {
+// place schedules the slot's next time, and reports whether it is new and the earliest of all.
+func (h *schedule) place(s *slot) (first bool) {
 	at := s.AskAt
 	if at.IsZero() || !s.WriteAt.IsZero() && s.WriteAt.Before(at) {
 		at = s.WriteAt
@@ -29,8 +29,8 @@ func (h *schedule) plan(s *slot) (first bool) {
 	return s.scheduleIndex == 0
 }
 
-// waiting returns the slots with an unwritten outcome in the order in which they come due.
-func (h schedule) waiting() []*slot {
+// slotsInOrder returns the slots with an unwritten outcome in the order in which they come due.
+func (h schedule) slotsInOrder() []*slot {
 	all := slices.DeleteFunc(slices.Clone(h), func(s *slot) bool { return s.WriteAt.IsZero() })
 	slices.SortFunc(all, func(a, b *slot) int { return a.WriteAt.Compare(b.WriteAt) })
 	return all

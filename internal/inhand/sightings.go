@@ -10,9 +10,9 @@ import (
 // may see very many rows, so a sighting is smaller than an entry. Sightings that no question used
 // for a while are forgotten, one generation at a time. The table's lock guards it.
 type sightings struct {
-	keepFor    time.Duration
-	young, old map[rowVersion]time.Time
-	youngSince time.Time // when the younger generation began
+	keepFor                        time.Duration
+	youngGeneration, oldGeneration map[rowVersion]time.Time
+	youngSince                     time.Time // when the younger generation began
 }
 
 type rowVersion struct {
@@ -21,37 +21,37 @@ type rowVersion struct {
 }
 
 func (s *sightings) firstSeen(key rowVersion, now time.Time) time.Time {
-	if s.young == nil || now.Sub(s.youngSince) > s.keepFor {
-		s.young, s.old, s.youngSince = map[rowVersion]time.Time{}, s.young, now
+	if s.youngGeneration == nil || now.Sub(s.youngSince) > s.keepFor {
+		s.youngGeneration, s.oldGeneration, s.youngSince = map[rowVersion]time.Time{}, s.youngGeneration, now
 	}
-	at, ok := s.young[key]
+	at, ok := s.youngGeneration[key]
 	if !ok {
-		if at, ok = s.old[key]; !ok {
+		if at, ok = s.oldGeneration[key]; !ok {
 			at = now
 		}
-		s.young[key] = at
+		s.youngGeneration[key] = at
 	}
 	return at
 }
 
-// seenAt returns when a row was first seen. ok is false if it was not.
-func (s *sightings) seenAt(key rowVersion) (time.Time, bool) {
-	at, ok := s.young[key]
+// firstSight returns when a row was first seen. ok is false if it was not.
+func (s *sightings) firstSight(key rowVersion) (time.Time, bool) {
+	at, ok := s.youngGeneration[key]
 	if !ok {
-		at, ok = s.old[key]
+		at, ok = s.oldGeneration[key]
 	}
 	return at, ok
 }
 
 // note records when a row was first seen.
 func (s *sightings) note(key rowVersion, at time.Time) {
-	if s.young == nil {
-		s.young, s.youngSince = map[rowVersion]time.Time{}, at
+	if s.youngGeneration == nil {
+		s.youngGeneration, s.youngSince = map[rowVersion]time.Time{}, at
 	}
-	s.young[key] = at
+	s.youngGeneration[key] = at
 }
 
 func (s *sightings) forget(key rowVersion) {
-	delete(s.young, key)
-	delete(s.old, key)
+	delete(s.youngGeneration, key)
+	delete(s.oldGeneration, key)
 }

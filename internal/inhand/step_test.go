@@ -20,36 +20,36 @@ var phases = map[inhand.Phase]string{
 
 var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// in returns an entry in phase p.
-func in(p inhand.Phase) inhand.Entry {
+// entryIn returns an entry in phase p.
+func entryIn(p inhand.Phase) inhand.Entry {
 	e := inhand.Entry{Phase: p}
 	switch p {
 	case inhand.Accepted:
-		e.Unwritten, e.WriteAt = posted("a"), now.Add(hold)
+		e.Unwritten, e.WriteAt = acceptedOutcome("a"), now.Add(maxHold)
 	case inhand.Open:
 		e.Row = store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 3, State: batch.Pending, Attempt: 1}
-		e.ReadAt, e.PostBegan, e.CheckAt = now, now, now.Add(poll/2)
+		e.ReadAt, e.PostBegan, e.CheckAt = now, now, now.Add(pollInterval/2)
 	case inhand.Watched:
 		e.WatchUntil = now.Add(time.Minute)
 	}
 	return e
 }
 
-// early returns an entry in phase p, with a commit that was reported early.
-func early(p inhand.Phase) inhand.Entry {
-	e := in(p)
-	e.Unwritten, e.WriteAt = commit("a"), now.Add(hold)
+// earlyCommitEntry returns an entry in phase p, with a commit that was reported early.
+func earlyCommitEntry(p inhand.Phase) inhand.Entry {
+	e := entryIn(p)
+	e.Unwritten, e.WriteAt = eventCommit("a"), now.Add(maxHold)
 	return e
 }
 
-func answered(f store.Finding) inhand.Event {
-	o := posted("a")
+func answerEvent(f store.Finding) inhand.Event {
+	o := acceptedOutcome("a")
 	o.Finding = f
 	return inhand.Event{Kind: inhand.AttemptEnded, Outcome: o, MayWait: true, Took: time.Millisecond}
 }
 
-func written(o store.Outcome, s batch.State) inhand.Event {
-	o.Check = poll
+func writtenEvent(o store.Outcome, s batch.State) inhand.Event {
+	o.Check = pollInterval
 	row := store.Row{State: s, Version: 3, Attempt: 1, LastPost: now}
 	if s == batch.Committed {
 		row.FinalAt = now
@@ -61,27 +61,27 @@ func written(o store.Outcome, s batch.State) inhand.Event {
 
 var events = map[string]inhand.Event{
 	"claimed":              {Kind: inhand.BatchClaimed},
-	"accepted":             answered(store.Accepted),
-	"in doubt":             answered(store.Doubtful),
-	"streamed":             {Kind: inhand.CommitStreamed, Outcome: commit("a")},
-	"found commit":         {Kind: inhand.OutcomeFound, Outcome: found("a", store.IsCommitted)},
-	"found pending":        {Kind: inhand.OutcomeFound, Outcome: found("a", store.IsPending)},
+	"accepted":             answerEvent(store.Accepted),
+	"in doubt":             answerEvent(store.Doubtful),
+	"streamed":             {Kind: inhand.CommitStreamed, Outcome: eventCommit("a")},
+	"found commit":         {Kind: inhand.OutcomeFound, Outcome: findingOutcome("a", store.IsCommitted)},
+	"found pending":        {Kind: inhand.OutcomeFound, Outcome: findingOutcome("a", store.IsPending)},
 	"left":                 {Kind: inhand.LeftToScan},
 	"waited":               {Kind: inhand.StillAccepted},
-	"unasked":              {Kind: inhand.NotAsked, NextIn: first},
-	"said":                 {Kind: inhand.StateSame, NextIn: poll, StateSaid: true},
-	"written valid":        written(found("a", store.IsValid), batch.Valid),
-	"same":                 {Kind: inhand.StateSame, NextIn: first},
-	"same for long":        {Kind: inhand.StateSame, NextIn: 2 * poll},
-	"seen":                 {Kind: inhand.RowRead, Row: store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 9}, NextIn: poll},
+	"unasked":              {Kind: inhand.NotAsked, NextIn: firstPoll},
+	"said":                 {Kind: inhand.StateSame, NextIn: pollInterval, StateSaid: true},
+	"written valid":        writtenEvent(findingOutcome("a", store.IsValid), batch.Valid),
+	"same":                 {Kind: inhand.StateSame, NextIn: firstPoll},
+	"same for long":        {Kind: inhand.StateSame, NextIn: 2 * pollInterval},
+	"seen":                 {Kind: inhand.RowRead, Row: store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 9}, NextIn: pollInterval},
 	"due":                  {Kind: inhand.WriteDue},
-	"written pending":      written(posted("a"), batch.Pending),
-	"written doubt":        written(answered(store.Doubtful).Outcome, batch.Submitting),
-	"written queued":       written(found("a", store.NotCommitted), batch.Queued),
-	"written committed":    written(commit("a"), batch.Committed),
-	"written elsewhere":    {Kind: inhand.OutcomeWritten, Outcome: posted("a"), Applied: store.Applied{Result: store.Fenced}},
-	"held":                 {Kind: inhand.OutcomeWritten, Outcome: commit("a"), Applied: store.Applied{Result: store.Held}},
-	"could not be written": {Kind: inhand.OutcomeLost, Outcome: posted("a")},
+	"written pending":      writtenEvent(acceptedOutcome("a"), batch.Pending),
+	"written doubt":        writtenEvent(answerEvent(store.Doubtful).Outcome, batch.Submitting),
+	"written queued":       writtenEvent(findingOutcome("a", store.NotCommitted), batch.Queued),
+	"written committed":    writtenEvent(eventCommit("a"), batch.Committed),
+	"written elsewhere":    {Kind: inhand.OutcomeWritten, Outcome: acceptedOutcome("a"), Applied: store.Applied{Result: store.Fenced}},
+	"held":                 {Kind: inhand.OutcomeWritten, Outcome: eventCommit("a"), Applied: store.Applied{Result: store.Held}},
+	"could not be written": {Kind: inhand.OutcomeLost, Outcome: acceptedOutcome("a")},
 }
 
 // The table has the result of every event in every phase, without an event stream. A cell has the
@@ -110,10 +110,10 @@ func TestEveryPhaseWithEveryEvent(t *testing.T) {
 		written elsewhere    | none                | none                | none; accepted                 | none                | none                    | none                  | none
 		held                 | committing; waits   | committing; waits   | committing; is committed       | committing; waits   | committing; waits       | committing; waits     | committing; waits
 		could not be written | none                | none                | none; accepted                 | none                | none                    | none                  | none`
-	check(t, table, inhand.Facts{}, in)
-	check(t, `
+	checkTable(t, table, inhand.Facts{}, entryIn)
+	checkTable(t, `
 		event | none | accepted                 | committing
-		held  | none | committing; is committed | none`, inhand.Facts{Crowded: true}, in)
+		held  | none | committing; is committed | none`, inhand.Facts{Crowded: true}, entryIn)
 }
 
 // If an event reported a commit before the acceptance was written, the commit is written with the
@@ -134,15 +134,15 @@ func TestAStreamedCommitThatComesEarly(t *testing.T) {
 		written elsewhere    | none; is committed              | none; is committed              | none; is committed              | none; is committed
 		held                 | committing; waits               | committing; waits               | committing; waits               | committing; waits
 		could not be written | none; is committed              | none; is committed              | none; is committed              | none; is committed`
-	check(t, table, inhand.Facts{}, early)
+	checkTable(t, table, inhand.Facts{}, earlyCommitEntry)
 }
 
 // A commit has the prepared bytes by which it was found, even if it is one write with the
 // acceptance.
 func TestACommitNamesWhatWasPrepared(t *testing.T) {
 	for _, p := range []inhand.Phase{inhand.None, inhand.Accepted, inhand.Open} {
-		e := in(p)
-		ev := inhand.Event{Kind: inhand.OutcomeFound, Outcome: found("a", store.IsCommitted)}
+		e := entryIn(p)
+		ev := inhand.Event{Kind: inhand.OutcomeFound, Outcome: findingOutcome("a", store.IsCommitted)}
 		ev.Outcome.Prepared, e.Row.Prepared = []byte("kept"), []byte("kept")
 		out := e.Step(&ev, now, inhand.Facts{}, rules)
 		for _, o := range out.Write() {
@@ -164,15 +164,15 @@ func TestPhasesWithALiveStream(t *testing.T) {
 		written valid   | none; due           | none; due           | none; accepted; due         | open; due
 		seen            | open                | claimed             | accepted; waits             | open
 		written pending | open; ask; due      | open; ask; due      | open; accepted; ask; due    | open; ask; due`
-	check(t, table, inhand.Facts{StreamLive: true, HeardAt: now.Add(-time.Hour)}, in)
+	checkTable(t, table, inhand.Facts{StreamLive: true, HeardAt: now.Add(-time.Hour)}, entryIn)
 	names := inhand.Facts{StreamLive: true, StreamNamesIDs: true, HeardAt: now.Add(-time.Hour)}
-	check(t, `
+	checkTable(t, `
 		event           | claimed
-		accepted        | accepted; waits`, names, in)
+		accepted        | accepted; waits`, names, entryIn)
 }
 
-// check compares Step with a table.
-func check(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) inhand.Entry) {
+// checkTable compares Step with a table.
+func checkTable(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) inhand.Entry) {
 	t.Helper()
 	var heads []string
 	for i, line := range strings.Split(strings.TrimSpace(table), "\n") {
@@ -196,13 +196,13 @@ func check(t *testing.T, table string, f inhand.Facts, start func(inhand.Phase) 
 				}
 			}
 			out := e.Step(&ev, now, f, rules)
-			assert.Equal(t, want, cell(e, out), "%s, %s", cells[0], heads[j+1])
+			assert.Equal(t, want, cellText(e, out), "%s, %s", cells[0], heads[j+1])
 		}
 	}
 }
 
-// cell returns the text of a cell in the tables above.
-func cell(e inhand.Entry, out inhand.Effects) string {
+// cellText returns the text of a cell in the tables above.
+func cellText(e inhand.Entry, out inhand.Effects) string {
 	words := []string{phases[e.Phase]}
 	var writes []string
 	for _, o := range out.Write() {

@@ -22,70 +22,70 @@ func Group(t dlt.Traits, s batch.ServiceID) string {
 // Stream is the ledger's event stream of one group: the batches of a service, or of a whole
 // ledger. All methods may be called concurrently. The table's lock guards the fields.
 type Stream struct {
-	t         *Table
-	group     string
-	closed    bool
-	live      bool      // whether it reports events
-	namesIDs  bool      // whether it has reported commits by their ids
-	heardAt   time.Time // when it last gave a reason to ask
-	askAt     time.Time // when to ask about all open batches; zero if there is no event
-	openSlots []*slot   // the entries in phase Open
+	table        *Table
+	group        string
+	isClosed     bool
+	isLive       bool      // whether it reports events
+	namesIDs     bool      // whether it has reported commits by their ids
+	lastReasonAt time.Time // when it last gave a reason to ask
+	askAt        time.Time // when to ask about all open batches; zero if there is no event
+	openSlots    []*slot   // the entries in phase Open
 }
 
 // Began notes that the stream reports events.
 func (s *Stream) Began() {
-	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
-	if !s.closed {
-		s.t.entries.streams.begun[s.group], s.live = s, true
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	if !s.isClosed {
+		s.table.entries.streams.begun[s.group], s.isLive = s, true
 	}
 }
 
 // Broke notes that the stream no longer reports events, and returns whether it did before.
 func (s *Stream) Broke() (lived bool) {
-	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
-	lived, s.live = s.live, false
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	lived, s.isLive = s.isLive, false
 	return lived
 }
 
 // Close notes that the stream was closed, so that its events cause no more questions.
 func (s *Stream) Close() {
-	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
-	s.closed = true
-	delete(s.t.entries.streams.begun, s.group)
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	s.isClosed = true
+	delete(s.table.entries.streams.begun, s.group)
 	for len(s.openSlots) > 0 {
-		s.t.entries.set(s.openSlots[0], Entry{})
+		s.table.entries.setEntry(s.openSlots[0], Entry{})
 	}
 }
 
 // Commits takes commits that an event reported, maybe before the ledger has answered their POSTs.
-func (s *Stream) Commits(all []store.Outcome) { s.t.takeOutcomes(all, s) }
+func (s *Stream) Commits(all []store.Outcome) { s.table.takeOutcomes(all, s) }
 
 // askPause is the least time between two questions that events cause.
 const askPause = 10 * time.Millisecond
 
 // Heard notes an event that may be about any batch of the group.
 func (s *Stream) Heard() {
-	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
-	s.heardAt = time.Now()
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	s.lastReasonAt = time.Now()
 }
 
 // AskSoon causes a question about all open batches of the group.
 func (s *Stream) AskSoon() {
 	now := time.Now()
-	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
 	if !s.askAt.IsZero() {
 		return
 	}
-	lastAsk := s.t.entries.streams.lastAsk
+	lastAsk := s.table.entries.streams.lastAsk
 	if s.askAt = now; now.Sub(lastAsk) < askPause {
 		s.askAt = lastAsk.Add(askPause)
 	}
-	loop.Poke(s.t.wake)
+	loop.Poke(s.table.wake)
 }
 
 // streams has the streams that have begun and are not closed. The table's lock guards it.
@@ -98,7 +98,7 @@ type streams struct {
 func (all *streams) join(s *slot) {
 	switch {
 	case s.Phase == Open && s.stream == nil:
-		if to := all.begun[s.facts.group]; to != nil {
+		if to := all.begun[s.service.group]; to != nil {
 			s.stream, s.streamIndex = to, len(to.openSlots)
 			to.openSlots = append(to.openSlots, s)
 		}

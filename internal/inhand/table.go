@@ -36,15 +36,15 @@ type Lanes interface {
 
 // serviceFacts holds the facts of a service that the steps of its entries use.
 type serviceFacts struct {
-	group  string // "" where the ledger streams no events
-	vanish time.Duration
-	quiet  bool
+	group      string // "" where the ledger streams no events
+	vanishTime time.Duration
+	isQuiet    bool
 }
 
 // factsOf asks the client for the traits, so it is called without a lock.
 func (o *Options) factsOf(s batch.ServiceID) serviceFacts {
 	traits := o.Traits(s)
-	a := serviceFacts{vanish: traits.Vanish, quiet: traits.ResendQuiet > 0}
+	a := serviceFacts{vanishTime: traits.Vanish, isQuiet: traits.ResendQuiet > 0}
 	if traits.Streams {
 		a.group = Group(traits, s)
 	}
@@ -61,8 +61,8 @@ func (o *Options) write(all []store.Outcome) {
 // Table receives the events of the parts, applies them to the entries, and carries out the
 // effects. All methods may be called concurrently.
 type Table struct {
-	o    Options
-	wake chan struct{} // wakes Run; its capacity is one
+	options Options
+	wake    chan struct{} // wakes Run; its capacity is one
 
 	mu        sync.Mutex // guards the entries and all that they contain
 	asked     *sync.Cond // signals that Run has asked the questions that were due, or has ended
@@ -77,7 +77,7 @@ func New(o Options) *Table {
 	keep := max(10*time.Minute, 4*o.TTL, 4*o.PollInterval) // more than the time between two questions about a row
 	wake := make(chan struct{}, 1)
 	t := &Table{
-		o: o, wake: wake, runs: runs{}, sightings: sightings{keepFor: keep},
+		options: o, wake: wake, runs: runs{}, sightings: sightings{keepFor: keep},
 		entries: entries{
 			rules: o.Rules, keepFor: keep, wake: wake, sweptAt: time.Now(),
 			slots: map[batch.Key]*slot{}, streams: streams{begun: map[string]*Stream{}},
@@ -89,31 +89,31 @@ func New(o Options) *Table {
 
 // Claimed tells the table that this process has claimed a run, and is about to post it.
 func (t *Table) Claimed(run store.ClaimedRun) {
-	now, about := time.Now(), t.o.factsOf(run.Service)
+	now, about := time.Now(), t.options.factsOf(run.Service)
 	var late []store.Outcome
 	t.mu.Lock()
 	for _, c := range run.Batches {
 		s := t.entries.slot(c.Key, about, now)
 		s.version, s.claimVersion = c.Version, c.Version
-		out := t.entries.step(s, &Event{Kind: BatchClaimed}, now)
+		out := t.entries.applyEvent(s, &Event{Kind: BatchClaimed}, now)
 		late = append(late, out.Write()...)
 	}
-	if t.o.WholeRuns {
+	if t.options.WholeRuns {
 		t.runs.begin(run)
 	}
 	t.mu.Unlock()
-	t.o.write(late)
+	t.options.write(late)
 }
 
 // Answered tells the table that an attempt has ended with an outcome.
 func (t *Table) Answered(o store.Outcome) {
-	now, about := time.Now(), t.o.factsOf(o.Key.Service)
-	ev := Event{Kind: AttemptEnded, Outcome: o, Took: o.Post.Took, MayWait: o.Finding == store.Accepted && t.o.MayWait(o)}
+	now, about := time.Now(), t.options.factsOf(o.Key.Service)
+	ev := Event{Kind: AttemptEnded, Outcome: o, Took: o.Post.Took, MayWait: o.Finding == store.Accepted && t.options.MayWait(o)}
 	t.mu.Lock()
-	out := t.entries.step(t.entries.slot(o.Key, about, now), &ev, now)
+	out := t.entries.applyEvent(t.entries.slot(o.Key, about, now), &ev, now)
 	t.mu.Unlock()
 	if all := out.Write(); len(all) > 0 {
-		t.o.Write(all[0], slices.Clone(all[1:])...)
+		t.options.Write(all[0], slices.Clone(all[1:])...)
 	}
 }
 
@@ -130,7 +130,7 @@ func (t *Table) takeOutcomes(all []store.Outcome, from *Stream) {
 	now, kind := time.Now(), OutcomeFound
 	abouts := make([]serviceFacts, len(all))
 	for i := range all {
-		abouts[i] = t.o.factsOf(all[i].Key.Service)
+		abouts[i] = t.options.factsOf(all[i].Key.Service)
 	}
 	found := make([]store.Outcome, 0, len(all))
 	t.mu.Lock()
@@ -147,11 +147,11 @@ func (t *Table) takeOutcomes(all []store.Outcome, from *Stream) {
 			found = append(found, all[i])
 			continue
 		}
-		out := t.entries.step(s, &Event{Kind: kind, Outcome: all[i]}, now)
+		out := t.entries.applyEvent(s, &Event{Kind: kind, Outcome: all[i]}, now)
 		found = append(found, out.Write()...)
 	}
 	t.mu.Unlock()
-	t.o.write(found)
+	t.options.write(found)
 }
 
 // HandsFree tells how many hands are free. That many requests that found no hand are repeated now,
@@ -163,7 +163,7 @@ func (t *Table) HandsFree(hands int) {
 	for hands > 0 && len(t.refusals) > 0 {
 		r := t.refusals[0]
 		t.refusals = t.refusals[1:]
-		if t.entries.hasten(r.keys, r.askAt, now) {
+		if t.entries.askNow(r.keys, r.askAt, now) {
 			hands--
 		}
 	}
@@ -187,7 +187,7 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 	due = -1
 	abouts := make([]serviceFacts, len(group))
 	for i := range group {
-		abouts[i] = t.o.factsOf(group[i].Key.Service)
+		abouts[i] = t.options.factsOf(group[i].Key.Service)
 	}
 	t.mu.Lock()
 	for i := range group {
@@ -211,17 +211,17 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 		if w.By == batch.ByMonitor {
 			t.endSighting(w)
 		}
-		eff := t.entries.written(w, abouts[i], now)
+		eff := t.entries.applyWrite(w, abouts[i], now)
 		due = eff.soonerDue(due)
 	}
 	t.mu.Unlock()
 	for _, s := range over {
-		t.o.Lanes.RunEnded(s)
+		t.options.Lanes.RunEnded(s)
 	}
-	t.o.Lanes.Free(now, free...)
+	t.options.Lanes.Free(now, free...)
 	for i := range group {
 		if w := &group[i]; w.Applied.Result == store.Written && w.Applied.Row.State.Claimable() {
-			t.o.Lanes.Free(now.Add(w.Delay), w.Key.Service)
+			t.options.Lanes.Free(now.Add(w.Delay), w.Key.Service)
 		}
 	}
 	return due
@@ -233,7 +233,7 @@ func (t *Table) Written(group []Recorded) (due time.Duration) {
 func (t *Table) endSighting(w *Recorded) {
 	was := rowVersion{w.Key, w.Version}
 	if (w.Finding == store.Doubtful || w.Finding == store.IsValid && w.RolledBack) && w.Applied.Result == store.Written {
-		at, known := t.sightings.seenAt(was)
+		at, known := t.sightings.firstSight(was)
 		if s := t.entries.slots[w.Key]; !known && s != nil && s.Row.Version == w.Version {
 			at, known = s.ReadAt, true
 		}
@@ -248,7 +248,7 @@ func (t *Table) endSighting(w *Recorded) {
 // are sent behind accepted ones may then go on.
 func (t *Table) foundAgain(w *Recorded) bool {
 	now := w.Applied.Row.State
-	return t.o.WholeRuns && w.By == batch.ByMonitor && w.Applied.From == batch.Submitting && (now == batch.Pending || now == batch.Valid)
+	return t.options.WholeRuns && w.By == batch.ByMonitor && w.Applied.From == batch.Submitting && (now == batch.Pending || now == batch.Valid)
 }
 
 // Lost tells the table that outcomes could not be written and were given up. Nothing is lost by
@@ -260,7 +260,7 @@ func (t *Table) Lost(all []store.Outcome) {
 	defer t.mu.Unlock()
 	for i := range all {
 		if s := t.entries.slots[all[i].Key]; s != nil && all[i].Finding != store.HasReceipts && !s.isStale(all[i].Version) {
-			out := t.entries.step(s, &Event{Kind: OutcomeLost}, now)
+			out := t.entries.applyEvent(s, &Event{Kind: OutcomeLost}, now)
 			t.entries.leaveToRun(&out)
 		}
 	}
@@ -281,7 +281,7 @@ func (t *Table) Watched() (rows []Question) {
 		}
 		rows = append(rows, Question{Row: store.InFlight{Ref: store.Ref{Key: key}, Prepared: s.Row.Prepared}})
 		if !now.Before(s.WatchUntil) {
-			t.entries.set(s, Entry{}) // this is the last question about it
+			t.entries.setEntry(s, Entry{}) // this is the last question about it
 		}
 	}
 	return rows
@@ -293,20 +293,20 @@ func (t *Table) Unwatch(keys []batch.Key) {
 	defer t.mu.Unlock()
 	for _, key := range keys {
 		if s := t.entries.slots[key]; s != nil && s.Phase == Watched {
-			t.entries.set(s, Entry{})
+			t.entries.setEntry(s, Entry{})
 		}
 	}
 }
 
 // Stream returns the stream of a group. No other stream of the group may be open.
-func (t *Table) Stream(group string) *Stream { return &Stream{t: t, group: group} }
+func (t *Table) Stream(group string) *Stream { return &Stream{table: t, group: group} }
 
 // Live reports whether a stream reports events about a group.
 func (t *Table) Live(group string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.entries.streams.begun[group]
-	return s != nil && s.live
+	return s != nil && s.isLive
 }
 
 // Run acts at the table's times until ctx is done: it writes the outcomes that have waited long
@@ -314,14 +314,14 @@ func (t *Table) Live(group string) bool {
 // run, no outcome waits. At its end Run writes all outcomes that still wait.
 func (t *Table) Run(ctx context.Context, ask func([]Question)) {
 	t.mu.Lock()
-	t.entries.running, t.entries.ended = true, false
+	t.entries.isRunning, t.entries.hasEnded = true, false
 	t.mu.Unlock()
 	defer func() {
 		t.mu.Lock()
 		waited := t.entries.stop(time.Now())
 		t.mu.Unlock()
 		t.asked.Broadcast()
-		t.o.write(waited)
+		t.options.write(waited)
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -333,13 +333,13 @@ func (t *Table) Run(ctx context.Context, ask func([]Question)) {
 		case <-t.wake:
 		}
 		t.mu.Lock()
-		questions, waited, next := t.entries.due(time.Now())
+		questions, waited, next := t.entries.takeDue(time.Now())
 		t.mu.Unlock()
 		timer.Reset(next)
 		if len(questions) > 0 {
 			ask(questions)
 		}
 		t.asked.Broadcast()
-		t.o.write(waited)
+		t.options.write(waited)
 	}
 }

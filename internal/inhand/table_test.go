@@ -19,23 +19,23 @@ import (
 func TestACommitAndItsAcceptanceAreOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.claimed("a")
-		want := posted("a")
+		r.claimAll("a")
+		want := acceptedOutcome("a")
 		want.Post.Took = time.Millisecond
 		r.Answered(want)
-		assert.Empty(t, r.took(&r.writes))
-		time.Sleep(first)
-		assert.Equal(t, []string{"10ms: a"}, r.took(&r.asks))
-		r.Put([]store.Outcome{found("x", store.IsPending), commit("a")})
-		assert.Equal(t, []string{"10ms: is pending x, is committed a"}, r.took(&r.writes))
-		want.Finding, want.Receipts, want.Check = store.IsCommitted, commit("a").Receipts, poll
+		assert.Empty(t, r.takeList(&r.writes))
+		time.Sleep(firstPoll)
+		assert.Equal(t, []string{"10ms: a"}, r.takeList(&r.asks))
+		r.Put([]store.Outcome{findingOutcome("x", store.IsPending), eventCommit("a")})
+		assert.Equal(t, []string{"10ms: is pending x, is committed a"}, r.takeList(&r.writes))
+		want.Finding, want.Receipts, want.Check = store.IsCommitted, eventCommit("a").Receipts, pollInterval
 		assert.Equal(t, want, r.outcomes[1])
-		time.Sleep(10 * poll)
-		assert.Empty(t, r.took(&r.asks), "while it is being written")
-		r.wrote(want, batch.Committed, 3)
-		time.Sleep(10 * poll)
-		assert.Empty(t, r.took(&r.asks))
-		assert.Empty(t, r.took(&r.writes))
+		time.Sleep(10 * pollInterval)
+		assert.Empty(t, r.takeList(&r.asks), "while it is being written")
+		r.writeOutcome(want, batch.Committed, 3)
+		time.Sleep(10 * pollInterval)
+		assert.Empty(t, r.takeList(&r.asks))
+		assert.Empty(t, r.takeList(&r.writes))
 		r.stop()
 	})
 }
@@ -45,24 +45,24 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		for _, id := range []string{"a", "b"} {
-			r.Answered(posted(id))
+			r.Answered(acceptedOutcome(id))
 			time.Sleep(5 * time.Millisecond)
 		}
 		time.Sleep(10 * time.Millisecond)
-		assert.Equal(t, []string{"10ms: a", "15ms: b"}, r.took(&r.asks))
-		r.Asked([]inhand.Answer{to(key("b"), inhand.StillAccepted), to(key("none"), inhand.StillAccepted)})
-		assert.Equal(t, []string{"20ms: accepted b"}, r.took(&r.writes))
+		assert.Equal(t, []string{"10ms: a", "15ms: b"}, r.takeList(&r.asks))
+		r.Asked([]inhand.Answer{answerTo(key("b"), inhand.StillAccepted), answerTo(key("none"), inhand.StillAccepted)})
+		assert.Equal(t, []string{"20ms: accepted b"}, r.takeList(&r.writes))
 		time.Sleep(time.Second)
-		assert.Equal(t, []string{"50ms: accepted a"}, r.took(&r.writes))
-		r.Answered(posted("c"))
-		r.Answered(posted("d"))
-		r.stream.Commits([]store.Outcome{commit("e")})
+		assert.Equal(t, []string{"50ms: accepted a"}, r.takeList(&r.writes))
+		r.Answered(acceptedOutcome("c"))
+		r.Answered(acceptedOutcome("d"))
+		r.stream.Commits([]store.Outcome{eventCommit("e")})
 		r.stop()
-		assert.Len(t, r.took(&r.writes), 1, "all together")
+		assert.Len(t, r.takeList(&r.writes), 1, "all together")
 		assert.Len(t, r.outcomes, 5)
-		r.Answered(posted("late"))
-		r.stream.Commits([]store.Outcome{commit("later")})
-		assert.Len(t, r.took(&r.writes), 2, "nothing waits for a table that does not run")
+		r.Answered(acceptedOutcome("late"))
+		r.stream.Commits([]store.Outcome{eventCommit("later")})
+		assert.Len(t, r.takeList(&r.writes), 2, "nothing waits for a table that does not run")
 	})
 }
 
@@ -71,28 +71,28 @@ func TestAnAcceptanceThatWaitsIsWritten(t *testing.T) {
 func TestACommitThatOvertakesItsAcceptance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.claimed("a", "b", "c")
-		r.stream.Commits([]store.Outcome{commit("a"), commit("b"), commit("c"), commit("c"), commit("another's")})
+		r.claimAll("a", "b", "c")
+		r.stream.Commits([]store.Outcome{eventCommit("a"), eventCommit("b"), eventCommit("c"), eventCommit("c"), eventCommit("another's")})
 		time.Sleep(5 * time.Millisecond)
-		r.Answered(posted("a"))
-		doubt := posted("b")
+		r.Answered(acceptedOutcome("a"))
+		doubt := acceptedOutcome("b")
 		doubt.Finding = store.Doubtful
 		r.Answered(doubt)
-		assert.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.took(&r.writes))
+		assert.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.takeList(&r.writes))
 		time.Sleep(time.Second)
-		writes := r.took(&r.writes)
+		writes := r.takeList(&r.writes)
 		assert.Len(t, writes, 1)
 		assert.Contains(t, writes[0], "20ms: ")
 		assert.Contains(t, writes[0], "is committed c")
 		assert.Contains(t, writes[0], "is committed another's")
-		r.Answered(posted("c"))
-		assert.Equal(t, []string{"1.005s: accepted c"}, r.took(&r.writes), "its commit is being written: it waits for nothing")
+		r.Answered(acceptedOutcome("c"))
+		assert.Equal(t, []string{"1.005s: accepted c"}, r.takeList(&r.writes), "its commit is being written: it waits for nothing")
 		r.stop()
 	})
 }
 
-// held tells the table that a live claim holds a commit back.
-func (r *rig) held(o store.Outcome) {
+// commitHeld tells the table that a live claim holds a commit back.
+func (r *tableTest) commitHeld(o store.Outcome) {
 	r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Held}}})
 }
 
@@ -101,35 +101,35 @@ func (r *rig) held(o store.Outcome) {
 func TestACommitThatIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.claimed("a", "b", "c")
-		old := commit("a")
+		r.claimAll("a", "b", "c")
+		old := eventCommit("a")
 		old.Version = 1 // the question was about the row before the claim
-		r.held(old)
-		r.held(commit("b"))
-		r.Answered(posted("c"))
-		r.held(commit("c"))
-		require.Equal(t, []string{"0s: is committed c"}, r.took(&r.writes))
+		r.commitHeld(old)
+		r.commitHeld(eventCommit("b"))
+		r.Answered(acceptedOutcome("c"))
+		r.commitHeld(eventCommit("c"))
+		require.Equal(t, []string{"0s: is committed c"}, r.takeList(&r.writes))
 		time.Sleep(5 * time.Millisecond)
-		r.Answered(posted("a"))
-		doubt := posted("b")
+		r.Answered(acceptedOutcome("a"))
+		doubt := acceptedOutcome("b")
 		doubt.Finding = store.Doubtful
 		r.Answered(doubt)
-		require.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.took(&r.writes))
+		require.Equal(t, []string{"5ms: is committed a", "5ms: doubtful b, is committed b"}, r.takeList(&r.writes))
 		assert.Equal(t, batch.BySubmitter, r.outcomes[1].By)
 
-		r.held(r.outcomes[1]) // the claim of a has ended, and another process has claimed it
-		r.took(&r.lanes)
+		r.commitHeld(r.outcomes[1]) // the claim of a has ended, and another process has claimed it
+		r.takeList(&r.lanes)
 		for range 3 {
 			time.Sleep(250 * time.Millisecond)
-			require.Len(t, r.took(&r.writes), 1)
-			r.held(r.outcomes[len(r.outcomes)-1])
-			assert.Empty(t, r.took(&r.lanes), "its lane cannot go on")
+			require.Len(t, r.takeList(&r.writes), 1)
+			r.commitHeld(r.outcomes[len(r.outcomes)-1])
+			assert.Empty(t, r.takeList(&r.lanes), "its lane cannot go on")
 		}
 		r.stop()
-		require.Equal(t, []string{"755ms: is committed a"}, r.took(&r.writes))
-		r.held(r.outcomes[1])
+		require.Equal(t, []string{"755ms: is committed a"}, r.takeList(&r.writes))
+		r.commitHeld(r.outcomes[1])
 		time.Sleep(time.Minute)
-		assert.Empty(t, r.took(&r.writes), "the monitor finds it once that claim has ended")
+		assert.Empty(t, r.takeList(&r.writes), "the monitor finds it once that claim has ended")
 	})
 }
 
@@ -137,9 +137,9 @@ func TestACommitThatIsHeldBack(t *testing.T) {
 func TestWithoutHoldNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *inhand.Options) { o.MaxHold = 0 })
-		r.stream.Commits([]store.Outcome{commit("a")})
-		r.Answered(posted("b"))
-		assert.Equal(t, []string{"0s: is committed a", "0s: accepted b"}, r.took(&r.writes))
+		r.stream.Commits([]store.Outcome{eventCommit("a")})
+		r.Answered(acceptedOutcome("b"))
+		assert.Equal(t, []string{"0s: is committed a", "0s: accepted b"}, r.takeList(&r.writes))
 		r.stop()
 	})
 }
@@ -150,24 +150,24 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		for i := range 5000 {
-			r.stream.Commits([]store.Outcome{commit(fmt.Sprint("streamed", i))})
+			r.stream.Commits([]store.Outcome{eventCommit(fmt.Sprint("streamed", i))})
 		}
-		assert.Len(t, r.took(&r.writes), 5000-4096, "the others are written at once")
+		assert.Len(t, r.takeList(&r.writes), 5000-4096, "the others are written at once")
 		time.Sleep(time.Second)
-		r.took(&r.writes)
+		r.takeList(&r.writes)
 		for i := range 12_000 {
 			id := fmt.Sprint(i)
-			o := posted(id)
+			o := acceptedOutcome(id)
 			r.Answered(o)
-			r.Asked([]inhand.Answer{to(o.Key, inhand.StillAccepted)})
+			r.Asked([]inhand.Answer{answerTo(o.Key, inhand.StillAccepted)})
 			o.Check = r.outcomes[len(r.outcomes)-1].Check
-			r.wrote(o, batch.Pending, 3)
+			r.writeOutcome(o, batch.Pending, 3)
 		}
 		last := r.outcomes[len(r.outcomes)-1]
-		assert.Equal(t, first, last.Check, "it is left to the store")
-		time.Sleep(poll / 2)
+		assert.Equal(t, firstPoll, last.Check, "it is left to the store")
+		time.Sleep(pollInterval / 2)
 		asked := 0
-		for _, a := range r.took(&r.asks) {
+		for _, a := range r.takeList(&r.asks) {
 			asked += 1 + strings.Count(a, ",")
 		}
 		assert.Equal(t, 10_000, asked)
@@ -180,15 +180,15 @@ func TestWhatIsInHandIsBounded(t *testing.T) {
 func TestALateAnswerOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.claimed("a") // version 2 of the row
-		r.stream.Commits([]store.Outcome{commit("a")})
+		r.claimAll("a") // version 2 of the row
+		r.stream.Commits([]store.Outcome{eventCommit("a")})
 		time.Sleep(30 * time.Millisecond)
-		assert.Equal(t, []string{"20ms: is committed a"}, r.took(&r.writes))
-		old := posted("a")
+		assert.Equal(t, []string{"20ms: is committed a"}, r.takeList(&r.writes))
+		old := acceptedOutcome("a")
 		old.Version = 1
 		r.Written([]inhand.Recorded{{Outcome: old, Applied: store.Applied{Ref: old.Ref, Result: store.Fenced, Row: store.Row{Version: 2}}}})
-		r.Answered(posted("a"))
-		assert.Equal(t, []string{"30ms: accepted a"}, r.took(&r.writes), "its commit is being written, so it waits for nothing")
+		r.Answered(acceptedOutcome("a"))
+		assert.Equal(t, []string{"30ms: accepted a"}, r.takeList(&r.writes), "its commit is being written, so it waits for nothing")
 		r.stop()
 	})
 }
@@ -208,15 +208,15 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 				wrote += 1 + len(rest)
 			}
 		})
-		r.Answered(posted("a"))
-		r.claimed("b", "c")
-		doubt := posted("b")
+		r.Answered(acceptedOutcome("a"))
+		r.claimAll("b", "c")
+		doubt := acceptedOutcome("b")
 		doubt.Finding = store.Doubtful
 		r.Answered(doubt)
-		r.stream.Commits([]store.Outcome{commit("b"), commit("c")})
-		r.wrote(posted("a"), batch.Pending, 3)
-		r.wrote(doubt, batch.Pending, 3)
-		r.Lost([]store.Outcome{posted("c")})
+		r.stream.Commits([]store.Outcome{eventCommit("b"), eventCommit("c")})
+		r.writeOutcome(acceptedOutcome("a"), batch.Pending, 3)
+		r.writeOutcome(doubt, batch.Pending, 3)
+		r.Lost([]store.Outcome{acceptedOutcome("c")})
 		close(block)
 		synctest.Wait()
 		assert.Equal(t, 3, wrote, "Run writes it")
@@ -229,14 +229,14 @@ func TestNothingIsWrittenByTheRecordersOwnCall(t *testing.T) {
 func TestAStreamedCommitWhileTheBatchIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
-		r.claimed("a")
-		o := posted("a")
+		r.claimAll("a")
+		o := acceptedOutcome("a")
 		o.Finding = store.Refused
 		r.Answered(o)
-		r.stream.Commits([]store.Outcome{commit("a")})
+		r.stream.Commits([]store.Outcome{eventCommit("a")})
 		row := store.Row{State: batch.Rejected, Version: 3, Attempt: 1, FinalAt: time.Now()}
 		r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}})
-		assert.Equal(t, []string{"0s: refused a", "0s: is committed a"}, r.took(&r.writes))
+		assert.Equal(t, []string{"0s: refused a", "0s: is committed a"}, r.takeList(&r.writes))
 		r.stop()
 	})
 }
@@ -246,7 +246,7 @@ func TestTheFirstRowThatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		written := func(id string, to batch.State, check time.Duration) inhand.Recorded {
-			o := posted(id)
+			o := acceptedOutcome(id)
 			o.Finding, o.Check = store.Doubtful, check
 			return inhand.Recorded{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: store.Row{State: to, Version: 3, Attempt: 1}}}
 		}
@@ -265,17 +265,17 @@ func TestASecondAnswerIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.stream.Began()
-		r.open("a")
-		one, two := found("a", store.IsValid), found("a", store.IsValid)
+		r.openBatch("a")
+		one, two := findingOutcome("a", store.IsValid), findingOutcome("a", store.IsValid)
 		r.Put([]store.Outcome{one})
-		r.wrote(one, batch.Valid, 4)
+		r.writeOutcome(one, batch.Valid, 4)
 		r.Put([]store.Outcome{two})
 		r.Written([]inhand.Recorded{{Outcome: two, Applied: store.Applied{Ref: two.Ref, Result: store.Fenced, Row: store.Row{Version: 4}}}})
-		r.took(&r.asks)
+		r.takeList(&r.asks)
 		time.Sleep(time.Second)
 		r.stream.Heard()
 		r.stream.AskSoon()
-		assert.Len(t, r.took(&r.asks), 1, "it is followed still")
+		assert.Len(t, r.takeList(&r.asks), 1, "it is followed still")
 		r.stop()
 	})
 }
@@ -288,10 +288,10 @@ func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 	}
 	live := inhand.Facts{StreamLive: true}
 	var e inhand.Entry
-	e.Step(&inhand.Event{Kind: inhand.RowRead, Row: row, NextIn: poll}, now, live, rules)
-	e.Step(&inhand.Event{Kind: inhand.OutcomeFound, Outcome: found("a", store.IsValid)}, now, live, rules)
+	e.Step(&inhand.Event{Kind: inhand.RowRead, Row: row, NextIn: pollInterval}, now, live, rules)
+	e.Step(&inhand.Event{Kind: inhand.OutcomeFound, Outcome: findingOutcome("a", store.IsValid)}, now, live, rules)
 	later := now.Add(time.Second)
-	ev := written(found("a", store.IsValid), batch.Valid)
+	ev := writtenEvent(findingOutcome("a", store.IsValid), batch.Valid)
 	e.Step(&ev, later, live, rules)
 	got := e.Aged(later)
 	assert.Equal(t, inhand.Open, e.Phase)
@@ -304,8 +304,8 @@ func TestARowKeepsItsBudgetAndAges(t *testing.T) {
 // If the database's clock jumps between a POST and the write of its acceptance, the row's ages
 // stay those since the POST.
 func TestAnAcceptanceIsAsYoungAsItsPost(t *testing.T) {
-	accepted := answered(store.Accepted)
-	ev := written(accepted.Outcome, batch.Pending)
+	accepted := answerEvent(store.Accepted)
+	ev := writtenEvent(accepted.Outcome, batch.Pending)
 	ev.Applied.At = now.Add(time.Hour)
 	var e inhand.Entry
 	for _, ev := range []*inhand.Event{{Kind: inhand.BatchClaimed}, &accepted, &ev} {
@@ -320,30 +320,30 @@ func TestLanesThatMayGoOn(t *testing.T) {
 	for _, runs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, func(o *inhand.Options) { o.WholeRuns = runs })
-			r.claimed("a", "b")
-			a, b := posted("a"), posted("b")
-			r.wrote(a, batch.Committed, 3)
-			r.wrote(b, batch.Pending, 3)
-			failed := posted("c")
+			r.claimAll("a", "b")
+			a, b := acceptedOutcome("a"), acceptedOutcome("b")
+			r.writeOutcome(a, batch.Committed, 3)
+			r.writeOutcome(b, batch.Pending, 3)
+			failed := acceptedOutcome("c")
 			failed.Delay = time.Second
-			r.wrote(failed, batch.Delayed, 3)
+			r.writeOutcome(failed, batch.Delayed, 3)
 			r.Written([]inhand.Recorded{{Outcome: a, Applied: store.Applied{Result: store.Fenced}}})
 			want := []string{"0s: free [s]", "0s: s in 1s", "0s: over s"}
-			require.Equal(t, want, r.took(&r.lanes), "runs: %v", runs)
+			require.Equal(t, want, r.takeList(&r.lanes), "runs: %v", runs)
 			r.stop()
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(o *inhand.Options) { o.WholeRuns = true })
-		r.claimed("a", "b")
-		r.wrote(posted("a"), batch.Committed, 3)
-		require.Empty(t, r.took(&r.lanes), "the run is out")
-		late := posted("b")
+		r.claimAll("a", "b")
+		r.writeOutcome(acceptedOutcome("a"), batch.Committed, 3)
+		require.Empty(t, r.takeList(&r.lanes), "the run is out")
+		late := acceptedOutcome("b")
 		late.Version--
-		r.held(late)
-		require.Empty(t, r.took(&r.lanes), "an answer about an earlier claim does not end the run")
-		r.wrote(posted("b"), batch.Pending, 3)
-		require.Equal(t, []string{"0s: free [s]"}, r.took(&r.lanes))
+		r.commitHeld(late)
+		require.Empty(t, r.takeList(&r.lanes), "an answer about an earlier claim does not end the run")
+		r.writeOutcome(acceptedOutcome("b"), batch.Pending, 3)
+		require.Equal(t, []string{"0s: free [s]"}, r.takeList(&r.lanes))
 		r.stop()
 	})
 }
@@ -356,31 +356,31 @@ func TestADoubtAboutAnAcceptedBatch(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, func(o *inhand.Options) { o.WholeRuns = runs })
-			r.open("a")
-			r.took(&r.lanes)
+			r.openBatch("a")
+			r.takeList(&r.lanes)
 			time.Sleep(time.Minute)
 			row := store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 4}
-			doubt := found("a", store.Doubtful)
+			doubt := findingOutcome("a", store.Doubtful)
 			r.Put([]store.Outcome{doubt})
-			r.wrote(doubt, batch.Submitting, 4)
-			assert.Equal(t, time.Minute, r.seen(t, row))
+			r.writeOutcome(doubt, batch.Submitting, 4)
+			assert.Equal(t, time.Minute, r.firstSeenAgo(t, row))
 			time.Sleep(time.Second)
-			again := found("a", store.Doubtful)
+			again := findingOutcome("a", store.Doubtful)
 			again.Version = 4
-			r.wrote(again, batch.Submitting, 5)
+			r.writeOutcome(again, batch.Submitting, 5)
 			row.Version = 5
-			assert.Equal(t, time.Minute+time.Second, r.seen(t, row))
-			assert.Empty(t, r.took(&r.lanes))
+			assert.Equal(t, time.Minute+time.Second, r.firstSeenAgo(t, row))
+			assert.Empty(t, r.takeList(&r.lanes))
 
-			o := found("a", store.IsPending)
+			o := findingOutcome("a", store.IsPending)
 			o.Version = 5
 			r.Put([]store.Outcome{o})
 			r.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{
 				Ref: o.Ref, Result: store.Written, From: batch.Submitting, Row: store.Row{State: batch.Pending, Version: 6, Attempt: 1},
 			}}})
 			row.Version = 6
-			assert.Zero(t, r.seen(t, row), "another state")
-			lanes := r.took(&r.lanes)
+			assert.Zero(t, r.firstSeenAgo(t, row), "another state")
+			lanes := r.takeList(&r.lanes)
 			if runs {
 				assert.Equal(t, []string{"1m1s: free [s]"}, lanes)
 			} else {
@@ -396,19 +396,19 @@ func TestAnEventAsksAboutWhatIsOpen(t *testing.T) {
 		r := start(t, nil)
 		r.stream.Began()
 		for _, id := range []string{"c", "a", "b"} {
-			r.open(id)
+			r.openBatch(id)
 			time.Sleep(20 * time.Millisecond)
 		}
-		r.took(&r.asks)
+		r.takeList(&r.asks)
 		r.stream.Heard()
 		r.stream.AskSoon()
-		assert.Len(t, r.took(&r.asks), 1)
+		assert.Len(t, r.takeList(&r.asks), 1)
 		for range 100 {
 			r.stream.Heard()
 			r.stream.AskSoon()
 			time.Sleep(time.Millisecond)
 		}
-		asks := r.took(&r.asks)
+		asks := r.takeList(&r.asks)
 		assert.InDelta(t, 10, len(asks), 1)
 		assert.Contains(t, asks[0], ": c, a, b")
 		r.stream.Heard()
@@ -417,12 +417,12 @@ func TestAnEventAsksAboutWhatIsOpen(t *testing.T) {
 		another.Heard()
 		another.AskSoon()
 		time.Sleep(time.Second)
-		assert.LessOrEqual(t, len(r.took(&r.asks)), 1, "only heard")
+		assert.LessOrEqual(t, len(r.takeList(&r.asks)), 1, "only heard")
 		r.stream.Close()
 		r.stream.Heard()
 		r.stream.AskSoon()
 		time.Sleep(time.Second)
-		assert.Empty(t, r.took(&r.asks))
+		assert.Empty(t, r.takeList(&r.asks))
 		r.stop()
 	})
 }
@@ -432,10 +432,10 @@ func TestCommitsAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		r.traits.Vanish = time.Minute
-		a, b := commit("a"), commit("b")
+		a, b := eventCommit("a"), eventCommit("b")
 		b.Prepared = []byte("kept")
-		r.wrote(a, batch.Committed, 3)
-		r.wrote(b, batch.Committed, 3)
+		r.writeOutcome(a, batch.Committed, 3)
+		r.writeOutcome(b, batch.Committed, 3)
 		watched := func(id, prepared string) (q inhand.Question) {
 			q.Row.Key = key(id)
 			if prepared != "" {
@@ -459,18 +459,18 @@ func TestSightings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, nil)
 		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
-		assert.Zero(t, r.seen(t, row))
+		assert.Zero(t, r.firstSeenAgo(t, row))
 		time.Sleep(5 * time.Minute)
-		assert.Equal(t, 5*time.Minute, r.seen(t, row))
+		assert.Equal(t, 5*time.Minute, r.firstSeenAgo(t, row))
 		row.Version = 4
-		assert.Zero(t, r.seen(t, row))
+		assert.Zero(t, r.firstSeenAgo(t, row))
 		time.Sleep(9 * time.Minute)
-		assert.Equal(t, 9*time.Minute, r.seen(t, row), "it was mentioned")
+		assert.Equal(t, 9*time.Minute, r.firstSeenAgo(t, row), "it was mentioned")
 		for range 2 {
 			time.Sleep(11 * time.Minute)
-			r.seen(t, store.InFlight{Ref: store.Ref{Key: key("b")}})
+			r.firstSeenAgo(t, store.InFlight{Ref: store.Ref{Key: key("b")}})
 		}
-		assert.Zero(t, r.seen(t, row), "forgotten")
+		assert.Zero(t, r.firstSeenAgo(t, row), "forgotten")
 		r.stop()
 	})
 }
@@ -483,39 +483,39 @@ func TestAHandTakesNoQuestionTwice(t *testing.T) {
 		unasked := func(refused bool, ids ...string) {
 			answers := make([]inhand.Answer, len(ids))
 			for i, id := range ids {
-				answers[i] = to(key(id), inhand.NotAsked)
+				answers[i] = answerTo(key(id), inhand.NotAsked)
 				answers[i].NextIn, answers[i].NoHand = 100*time.Millisecond, refused
 			}
 			r.Asked(answers)
 		}
 		for _, id := range []string{"a", "b", "c", "d"} {
-			r.open(id)
+			r.openBatch(id)
 		}
-		time.Sleep(first)
-		assert.Len(t, r.took(&r.asks), 1, "all together")
+		time.Sleep(firstPoll)
+		assert.Len(t, r.takeList(&r.asks), 1, "all together")
 		unasked(true, "a", "b")
 		unasked(true, "c")
 		unasked(false, "d") // refused for another reason than a missing hand
 		r.HandsFree(0)
-		assert.Empty(t, r.took(&r.asks))
+		assert.Empty(t, r.takeList(&r.asks))
 		r.HandsFree(1)
-		assert.Equal(t, []string{"10ms: a, b"}, r.took(&r.asks))
+		assert.Equal(t, []string{"10ms: a, b"}, r.takeList(&r.asks))
 		r.HandsFree(8)
-		assert.Equal(t, []string{"10ms: c"}, r.took(&r.asks))
+		assert.Equal(t, []string{"10ms: c"}, r.takeList(&r.asks))
 		unasked(true, "b")
 		unasked(true, "a")
-		r.stream.Commits([]store.Outcome{commit("b")})
-		r.wrote(commit("b"), batch.Committed, 4)
+		r.stream.Commits([]store.Outcome{eventCommit("b")})
+		r.writeOutcome(eventCommit("b"), batch.Committed, 4)
 		r.HandsFree(1)
-		assert.Equal(t, []string{"10ms: a"}, r.took(&r.asks), "a request that nobody needs takes no hand")
+		assert.Equal(t, []string{"10ms: a"}, r.takeList(&r.asks), "a request that nobody needs takes no hand")
 		unasked(true, "a")
 		time.Sleep(100 * time.Millisecond)
-		asked := strings.Join(r.took(&r.asks), " ")
+		asked := strings.Join(r.takeList(&r.asks), " ")
 		assert.Contains(t, asked, "110ms: ")
 		assert.Contains(t, asked, "a")
 		assert.Contains(t, asked, "d")
 		r.HandsFree(8)
-		assert.Empty(t, r.took(&r.asks))
+		assert.Empty(t, r.takeList(&r.asks))
 		r.stop()
 	})
 }
@@ -528,10 +528,10 @@ func TestTheFirstSightIsKeptWhereQuestionsAreRare(t *testing.T) {
 		r := start(t, func(o *inhand.Options) { o.PollInterval = rare })
 		row := store.InFlight{Ref: store.Ref{Key: key("a")}, Version: 3}
 		for i := range 20 {
-			assert.Equal(t, time.Duration(i)*rare, r.seen(t, row))
+			assert.Equal(t, time.Duration(i)*rare, r.firstSeenAgo(t, row))
 			for range 3 { // other rows are asked about meanwhile
 				time.Sleep(rare / 3)
-				r.seen(t, store.InFlight{Ref: store.Ref{Key: key("other")}, Version: 3})
+				r.firstSeenAgo(t, store.InFlight{Ref: store.Ref{Key: key("other")}, Version: 3})
 			}
 		}
 		r.stop()

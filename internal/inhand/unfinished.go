@@ -1,8 +1,8 @@
 package inhand
 
-// unfinished reports whether this process has claimed the batch, or has found its outcome, and has
+// isUnfinished reports whether this process has claimed the batch, or has found its outcome, and has
 // not written the outcome yet.
-func (p Phase) unfinished() bool {
+func (p Phase) isUnfinished() bool {
 	switch p {
 	case Claimed, Accepted, Writing, Committing:
 		return true

@@ -12,7 +12,7 @@ import (
 // lane is named, taken, read, under way, and free again.
 func BenchmarkBatch(b *testing.B) {
 	t := New(250)
-	var lanes ids
+	var lanes laneIDs
 	for i := range 10_000 {
 		lanes = append(lanes, batch.ServiceID(fmt.Sprintf("service-%06d", i)))
 	}

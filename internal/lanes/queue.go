@@ -5,7 +5,7 @@ import "container/heap"
 // queues has the queues of lanes.
 type queues struct {
 	byRequest [requestNamed + 1]queue // one queue for each request; that of requestNone is empty
-	turns     uint64
+	tieBreaks uint64
 }
 
 // place moves a lane to the queue that its rule wants. A lane that needs no move keeps its turn.
@@ -17,8 +17,8 @@ func (q *queues) place(l *lane) {
 	if l.queuedFor != requestNone {
 		heap.Remove(&q.byRequest[l.queuedFor], l.queueIndex)
 	}
-	q.turns++
-	if l.queuedFor, l.dueAt, l.tieBreak = in, at, q.turns; in != requestNone {
+	q.tieBreaks++
+	if l.queuedFor, l.dueAt, l.tieBreak = in, at, q.tieBreaks; in != requestNone {
 		heap.Push(&q.byRequest[in], l)
 	}
 }

@@ -20,9 +20,9 @@ const (
 type entry struct {
 	request      request
 	requestedFor time.Time // the request is for this time
-	claimed      bool      // whether a claim looks at the lane now
+	isClaimed    bool      // whether a claim looks at the lane now
 	restUntil    time.Time // the end of the lane's rest
-	runOut       bool      // whether a run was under way, and nothing has freed the lane since
+	runIsOut     bool      // whether a run was under way, and nothing has freed the lane since
 }
 
 // due is the whole rule. It returns the time at which the lane is due and the queue in which it
@@ -41,7 +41,7 @@ type entry struct {
 // A lane that a scan finds while it rests joins the named lanes at the end of its rest.
 func (e entry) due() (at time.Time, in request) {
 	switch {
-	case e.claimed || e.request == requestNone:
+	case e.isClaimed || e.request == requestNone:
 		return time.Time{}, requestNone
 	case e.restUntil.After(e.requestedFor):
 		return e.restUntil, requestNamed
@@ -49,8 +49,8 @@ func (e entry) due() (at time.Time, in request) {
 	return e.requestedFor, e.request
 }
 
-// name requests a claim at a time; a past time means now. Of two times the earlier one counts.
-func (e *entry) name(at, now time.Time) {
+// setNamed requests a claim at a time; a past time means now. Of two times the earlier one counts.
+func (e *entry) setNamed(at, now time.Time) {
 	if at.Before(now) {
 		at = now
 	}
@@ -59,23 +59,23 @@ func (e *entry) name(at, now time.Time) {
 	}
 }
 
-// find requests a claim for a scan, unless the lane was named for now.
-func (e *entry) find(now time.Time) {
+// setFound requests a claim for a scan, unless the lane was named for now.
+func (e *entry) setFound(now time.Time) {
 	if e.request == requestNone || e.request == requestNamed && e.requestedFor.After(now) {
 		e.request, e.requestedFor = requestFound, now
 	}
 }
 
-// free names the lane. If a run of the lane was under way, free first ends the lane's rest and
+// setFree names the lane. If a run of the lane was under way, free first ends the lane's rest and
 // removes the request, which was for the end of that rest.
-func (e *entry) free(at, now time.Time) {
-	if e.runOut {
-		e.request, e.runOut, e.restUntil = requestNone, false, time.Time{}
+func (e *entry) setFree(at, now time.Time) {
+	if e.runIsOut {
+		e.request, e.runIsOut, e.restUntil = requestNone, false, time.Time{}
 	}
-	e.name(at, now)
+	e.setNamed(at, now)
 }
 
-// idle reports whether the entry is empty.
-func (e entry) idle(now time.Time) bool {
-	return e.request == requestNone && !e.claimed && !e.restUntil.After(now)
+// isIdle reports whether the entry is empty.
+func (e entry) isIdle(now time.Time) bool {
+	return e.request == requestNone && !e.isClaimed && !e.restUntil.After(now)
 }

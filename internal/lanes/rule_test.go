@@ -27,15 +27,15 @@ func TestDue(t *testing.T) {
 		"named":                                   {entry{request: requestNamed, requestedFor: now}, now, requestNamed},
 		"named for later":                         {entry{request: requestNamed, requestedFor: late}, late, requestNamed},
 		"found":                                   {entry{request: requestFound, requestedFor: now}, now, requestFound},
-		"named, and a claim looks at it":          {entry{request: requestNamed, requestedFor: now, claimed: true}, time.Time{}, requestNone},
-		"found, and a claim looks at it":          {entry{request: requestFound, requestedFor: now, claimed: true}, time.Time{}, requestNone},
+		"named, and a claim looks at it":          {entry{request: requestNamed, requestedFor: now, isClaimed: true}, time.Time{}, requestNone},
+		"found, and a claim looks at it":          {entry{request: requestFound, requestedFor: now, isClaimed: true}, time.Time{}, requestNone},
 		"named while it rests":                    {entry{request: requestNamed, requestedFor: now, restUntil: late}, late, requestNamed},
 		"named for the end of its rest":           {entry{request: requestNamed, requestedFor: late, restUntil: late}, late, requestNamed},
 		"named for a time after its rest":         {entry{request: requestNamed, requestedFor: late, restUntil: now}, late, requestNamed},
 		"named after its rest":                    {entry{request: requestNamed, requestedFor: now, restUntil: early}, now, requestNamed},
 		"found while it rests":                    {entry{request: requestFound, requestedFor: now, restUntil: late}, late, requestNamed},
 		"found after its rest":                    {entry{request: requestFound, requestedFor: now, restUntil: early}, now, requestFound},
-		"named while it rests, and a claim looks": {entry{request: requestNamed, requestedFor: now, claimed: true, restUntil: late}, time.Time{}, requestNone},
+		"named while it rests, and a claim looks": {entry{request: requestNamed, requestedFor: now, isClaimed: true, restUntil: late}, time.Time{}, requestNone},
 	} {
 		at, in := c.entry.due()
 		assert.Equal(t, c.in, in, name)
@@ -114,16 +114,16 @@ func TestEvents(t *testing.T) {
 					l := New(10)
 					k.make(l)
 					e.do(l)
-					assert.Equal(t, wants[i], worth(l, s))
+					assert.Equal(t, wants[i], laneState(l, s))
 				})
 			})
 		}
 	}
 }
 
-// worth returns when a lane is due: "-" is never, "found" is now and in the queue of found lanes,
+// laneState returns when a lane is due: "-" is never, "found" is now and in the queue of found lanes,
 // and "soon" is after the pause that follows a failure.
-func worth(t *Table, s batch.ServiceID) string {
+func laneState(t *Table, s batch.ServiceID) string {
 	l := t.lanes[s]
 	if l == nil {
 		return "-"

@@ -57,14 +57,14 @@ func (t *Table) Added(lanes ...batch.ServiceID) {
 
 // Name tells the table that lanes may have work at a time. It does not end the rest of a lane.
 func (t *Table) Name(at time.Time, lanes ...batch.ServiceID) {
-	t.changeEach(lanes, func(l *lane, now time.Time) { l.name(at, now) })
+	t.changeEach(lanes, func(l *lane, now time.Time) { l.setNamed(at, now) })
 }
 
 // Free is Name for lanes that no longer have a run under way, as far as this process knows. It
 // ends their rests, and wakes the queuer. Correctness does not depend on it.
 func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
 	if len(lanes) > 0 {
-		t.changeEach(lanes, func(l *lane, now time.Time) { l.free(at, now) })
+		t.changeEach(lanes, func(l *lane, now time.Time) { l.setFree(at, now) })
 		t.Wake()
 	}
 }
@@ -73,8 +73,8 @@ func (t *Table) Free(at time.Time, lanes ...batch.ServiceID) {
 // other lane, and for a lane that the table has forgotten, it only wakes the queuer.
 func (t *Table) RunEnded(s batch.ServiceID) {
 	t.changeEach([]batch.ServiceID{s}, func(l *lane, now time.Time) {
-		if l.runOut {
-			l.free(now, now)
+		if l.runIsOut {
+			l.setFree(now, now)
 		}
 	})
 	t.Wake()
@@ -82,12 +82,12 @@ func (t *Table) RunEnded(s batch.ServiceID) {
 
 // Find adds lanes that a scan found, and removes empty entries.
 func (t *Table) Find(lanes []batch.ServiceID) {
-	t.changeEach(lanes, func(l *lane, now time.Time) { l.find(now) })
+	t.changeEach(lanes, func(l *lane, now time.Time) { l.setFound(now) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	for s, l := range t.lanes {
-		if l.idle(now) {
+		if l.isIdle(now) {
 			delete(t.lanes, s)
 		}
 	}
@@ -131,7 +131,7 @@ func (t *Table) take(in request, n int) (lanes []batch.ServiceID) {
 		if failed && len(lanes) > 0 {
 			break // this lane is the first of the next claim
 		}
-		if l.request, l.claimed, l.claimedAsFound = requestNone, true, in == requestFound; l.claimedAsFound {
+		if l.request, l.isClaimed, l.claimedAsFound = requestNone, true, in == requestFound; l.claimedAsFound {
 			t.foundClaimed++
 		}
 		t.queues.place(l)
@@ -158,7 +158,7 @@ func (t *Table) Done(lanes ...batch.ServiceID) {
 func (t *Table) Back(at time.Time, lanes ...batch.ServiceID) {
 	t.changeEach(lanes, func(l *lane, now time.Time) {
 		t.end(l)
-		l.name(at, now)
+		l.setNamed(at, now)
 	})
 }
 
@@ -171,8 +171,8 @@ func (t *Table) Failed(s batch.ServiceID) (wait time.Duration) {
 			l.pauses = loop.NewBriefPauses()
 		}
 		wait = l.pauses.NextBackOff()
-		l.runOut, l.restUntil = false, now.Add(wait)
-		l.name(now, now)
+		l.runIsOut, l.restUntil = false, now.Add(wait)
+		l.setNamed(now, now)
 	})
 	return wait
 }
@@ -181,7 +181,7 @@ func (t *Table) end(l *lane) {
 	if l.claimedAsFound {
 		t.foundClaimed--
 	}
-	l.claimed, l.claimedAsFound = false, false
+	l.isClaimed, l.claimedAsFound = false, false
 }
 
 // Rest leaves a lane alone until a time, because a claim has just read many of its batches. Each
@@ -195,7 +195,7 @@ func (t *Table) Rest(s batch.ServiceID, until time.Time) {
 // lock would delay the next claim. The lane is due again after until, because this table is not
 // told when another process frees the lane.
 func (t *Table) RunBegan(s batch.ServiceID, until time.Time) {
-	t.changeEach([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.runOut, l.restUntil = true, until })
+	t.changeEach([]batch.ServiceID{s}, func(l *lane, _ time.Time) { l.runIsOut, l.restUntil = true, until })
 }
 
 // Waiting returns how many lanes that a scan found wait for their turn, and how many lanes wait

@@ -15,10 +15,10 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-type ids = []batch.ServiceID
+type laneIDs = []batch.ServiceID
 
-// taken takes up to n lanes and ends their claim.
-func taken(t *Table, n int) ids {
+// takeAndEnd takes up to n lanes and ends their claim.
+func takeAndEnd(t *Table, n int) laneIDs {
 	lanes := t.Take(n)
 	t.Done(lanes...)
 	return lanes
@@ -29,10 +29,10 @@ func TestLanesKeepTheirOrderAndAreThereOnce(t *testing.T) {
 		l := New(10)
 		l.Name(time.Now(), "c", "a", "c", "b", "a", "")
 		assert.Zero(t, l.Next(), "at once")
-		assert.Equal(t, ids{"c", "a"}, taken(l, 2))
+		assert.Equal(t, laneIDs{"c", "a"}, takeAndEnd(l, 2))
 		l.Name(time.Now(), "c") // taken, and then named again, so behind the others
-		assert.Equal(t, ids{"b", "", "c"}, taken(l, 10))
-		assert.Empty(t, taken(l, 10))
+		assert.Equal(t, laneIDs{"b", "", "c"}, takeAndEnd(l, 10))
+		assert.Empty(t, takeAndEnd(l, 10))
 		assert.Equal(t, time.Hour, l.Next())
 	})
 }
@@ -43,25 +43,25 @@ func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
 		l := New(10)
 		l.Name(time.Now().Add(time.Hour), "later")
 		l.Name(time.Now(), "named")
-		l.Find(ids{"a", "later", "b", "named", "c", "a"})
+		l.Find(laneIDs{"a", "later", "b", "named", "c", "a"})
 		l.Name(time.Now().Add(time.Hour), "b")
 		l.Name(time.Now(), "c")
 		found, all := l.Waiting()
 		assert.Equal(t, 3, found)
 		assert.Equal(t, 5, all)
-		assert.Equal(t, ids{"named", "c"}, taken(l, 9))
+		assert.Equal(t, laneIDs{"named", "c"}, takeAndEnd(l, 9))
 		assert.Zero(t, l.Next())
-		assert.Equal(t, ids{"a"}, taken(l, 1))
-		l.Find(ids{"c"})
-		assert.Equal(t, ids{"later", "b", "c"}, taken(l, 9))
-		assert.Empty(t, taken(l, 9))
+		assert.Equal(t, laneIDs{"a"}, takeAndEnd(l, 1))
+		l.Find(laneIDs{"c"})
+		assert.Equal(t, laneIDs{"later", "b", "c"}, takeAndEnd(l, 9))
+		assert.Empty(t, takeAndEnd(l, 9))
 		time.Sleep(2 * time.Hour)
-		assert.Empty(t, taken(l, 9), "once, and not again for the time that had been named")
+		assert.Empty(t, takeAndEnd(l, 9), "once, and not again for the time that had been named")
 		l.Find(nil)
 		assert.Empty(t, l.lanes, "forgotten")
-		l.Find(ids{"a"})
+		l.Find(laneIDs{"a"})
 		l.Name(time.Now(), "a")
-		assert.Equal(t, ids{"a"}, taken(l, 9))
+		assert.Equal(t, laneIDs{"a"}, takeAndEnd(l, 9))
 		assert.Equal(t, time.Hour, l.Next())
 		found, all = l.Waiting()
 		assert.Zero(t, found)
@@ -74,22 +74,22 @@ func TestFoundLanesStandBehindNamedOnes(t *testing.T) {
 func TestFoundLanesLeaveRoomForNamedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(2)
-		l.Find(ids{"a", "b", "c"})
-		assert.Equal(t, ids{"a", "b"}, l.Take(9))
+		l.Find(laneIDs{"a", "b", "c"})
+		assert.Equal(t, laneIDs{"a", "b"}, l.Take(9))
 		assert.Empty(t, l.Take(9), "while that claim is under way")
 		assert.Equal(t, time.Hour, l.Next())
 		l.Name(time.Now(), "named")
 		assert.Zero(t, l.Next())
-		assert.Equal(t, ids{"named"}, l.Take(9))
+		assert.Equal(t, laneIDs{"named"}, l.Take(9))
 		l.Done("named")
 		l.Done("a")
 		assert.Empty(t, l.Take(9), "b is still looked at")
 		l.Back(time.Now().Add(time.Minute), "b")
 		assert.Zero(t, l.Next())
-		assert.Equal(t, ids{"c"}, l.Take(9))
+		assert.Equal(t, laneIDs{"c"}, l.Take(9))
 		l.Failed("c")
-		l.Find(ids{"d"})
-		assert.Equal(t, ids{"d"}, l.Take(9))
+		l.Find(laneIDs{"d"})
+		assert.Equal(t, laneIDs{"d"}, l.Take(9))
 	})
 }
 
@@ -97,13 +97,13 @@ func TestFoundLanesLeaveRoomForNamedOnes(t *testing.T) {
 func TestFoundLanesHaveTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(1)
-		l.Find(ids{"f1", "f2", "f3"})
-		var got ids
+		l.Find(laneIDs{"f1", "f2", "f3"})
+		var got laneIDs
 		for range 12 {
 			l.Name(time.Now(), "n")
-			got = append(got, taken(l, 1)...)
+			got = append(got, takeAndEnd(l, 1)...)
 		}
-		assert.Equal(t, ids{"n", "n", "n", "n", "f1", "n", "n", "n", "n", "f2", "n", "n"}, got)
+		assert.Equal(t, laneIDs{"n", "n", "n", "n", "f1", "n", "n", "n", "n", "f2", "n", "n"}, got)
 	})
 }
 
@@ -115,12 +115,12 @@ func TestLanesForLaterAreTakenInTime(t *testing.T) {
 		l.Name(begin.Add(2*time.Second), "2")
 		assert.Equal(t, time.Second, l.Next())
 		time.Sleep(time.Second - 1)
-		assert.Empty(t, taken(l, 10))
+		assert.Empty(t, takeAndEnd(l, 10))
 		time.Sleep(time.Nanosecond)
-		assert.Equal(t, ids{"1"}, taken(l, 10))
+		assert.Equal(t, laneIDs{"1"}, takeAndEnd(l, 10))
 		l.Name(time.Now(), "now")
 		time.Sleep(time.Minute)
-		assert.Equal(t, ids{"now", "2", "3"}, taken(l, 10))
+		assert.Equal(t, laneIDs{"now", "2", "3"}, takeAndEnd(l, 10))
 	})
 }
 
@@ -141,12 +141,12 @@ func TestTheEarlierOfTwoTimesCounts(t *testing.T) {
 				assert.Equal(t, c.want, l.Next())
 				if c.want > 0 {
 					time.Sleep(c.want - 1)
-					assert.Empty(t, taken(l, 10))
+					assert.Empty(t, takeAndEnd(l, 10))
 					time.Sleep(time.Nanosecond)
 				}
-				assert.Equal(t, ids{"s"}, taken(l, 10))
+				assert.Equal(t, laneIDs{"s"}, takeAndEnd(l, 10))
 				time.Sleep(time.Hour)
-				assert.Empty(t, taken(l, 10), "once, not again at the other time")
+				assert.Empty(t, takeAndEnd(l, 10), "once, not again at the other time")
 				l.Find(nil)
 				assert.Empty(t, l.lanes)
 			})
@@ -161,7 +161,7 @@ func TestPausesGrowUntilASuccess(t *testing.T) {
 		fail := func() time.Duration {
 			l.Name(time.Now(), "s")
 			time.Sleep(l.Next())
-			require.Equal(t, ids{"s"}, l.Take(1))
+			require.Equal(t, laneIDs{"s"}, l.Take(1))
 			return l.Failed("s")
 		}
 		first, last := fail(), time.Duration(0)
@@ -175,7 +175,7 @@ func TestPausesGrowUntilASuccess(t *testing.T) {
 		l.Back(time.Now(), l.Take(1)...)
 		assert.Greater(t, fail(), 3*time.Second, "it was not tried")
 		time.Sleep(l.Next())
-		assert.Equal(t, ids{"s"}, taken(l, 1))
+		assert.Equal(t, laneIDs{"s"}, takeAndEnd(l, 1))
 		assert.Less(t, fail(), 20*time.Millisecond)
 	})
 }
@@ -194,22 +194,22 @@ func TestALaneThatFailedGoesAlone(t *testing.T) {
 				}
 			}
 			put("bad")
-			require.Equal(t, ids{"bad"}, l.Take(9))
+			require.Equal(t, laneIDs{"bad"}, l.Take(9))
 			l.Failed("bad")
 			time.Sleep(time.Second)
 			put("a", "b")
-			require.Equal(t, ids{"bad"}, l.Take(9), "first, and alone")
-			assert.Equal(t, ids{"a", "b"}, taken(l, 9))
+			require.Equal(t, laneIDs{"bad"}, l.Take(9), "first, and alone")
+			assert.Equal(t, laneIDs{"a", "b"}, takeAndEnd(l, 9))
 			put("a", "b")
 			l.Failed("bad")
 			time.Sleep(time.Second)
 			if in == requestNamed {
-				require.Equal(t, ids{"a", "b"}, taken(l, 9), "they come before it, and without it")
+				require.Equal(t, laneIDs{"a", "b"}, takeAndEnd(l, 9), "they come before it, and without it")
 			}
-			require.Equal(t, ids{"bad"}, taken(l, 9))
-			taken(l, 9)
+			require.Equal(t, laneIDs{"bad"}, takeAndEnd(l, 9))
+			takeAndEnd(l, 9)
 			put("a", "bad", "b")
-			assert.Equal(t, ids{"a", "bad", "b"}, taken(l, 9), "it went well")
+			assert.Equal(t, laneIDs{"a", "bad", "b"}, takeAndEnd(l, 9), "it went well")
 		})
 	}
 }
@@ -217,7 +217,7 @@ func TestALaneThatFailedGoesAlone(t *testing.T) {
 // A claim that finds nothing does not make the table forget that a run of the lane was under way.
 // Another instance may have recorded the run's outcome, and the lane is then named once this
 // process learns of that.
-func TestOverAfterALookInVain(t *testing.T) {
+func TestARunEndsAfterALookInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(10)
 		l.Name(time.Now(), "s")
@@ -226,12 +226,12 @@ func TestOverAfterALookInVain(t *testing.T) {
 		l.Done("s")
 		time.Sleep(time.Second)
 		l.Name(time.Now(), "s")
-		assert.Equal(t, ids{"s"}, taken(l, 1))
+		assert.Equal(t, laneIDs{"s"}, takeAndEnd(l, 1))
 		l.Rest("s", time.Now().Add(time.Millisecond))
 		l.Done("s")
 		l.RunEnded("s")
 		time.Sleep(time.Millisecond)
-		assert.Equal(t, ids{"s"}, taken(l, 1))
+		assert.Equal(t, laneIDs{"s"}, takeAndEnd(l, 1))
 		l.Done("s")
 		l.RunEnded("s")
 		assert.Empty(t, l.Take(1), "once")
@@ -269,18 +269,18 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 			case 2:
 				l.Free(at, s)
 			case 3:
-				l.Find(ids{s})
+				l.Find(laneIDs{s})
 			case 4:
 				for s := range claimed {
 					end(s)
 				}
 			default:
 				n := 1 + rng.IntN(4)
-				names, finds := ripe(l, requestNamed), ripe(l, requestFound)
+				names, finds := dueLanes(l, requestNamed), dueLanes(l, requestFound)
 				if l.foundClaimed > 0 {
 					finds = nil
 				}
-				names, finds = alone(l, names), alone(l, finds)
+				names, finds = lanesOfOneClaim(l, names), lanesOfOneClaim(l, finds)
 				got := l.Take(n)
 				took += len(got)
 				if len(got) > 0 && len(finds) > 0 && got[0] == finds[0] {
@@ -295,7 +295,7 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 					claimed[s] = true
 				}
 			}
-			check(t, l)
+			checkQueues(t, l)
 			time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond)
 		}
 		assert.Greater(t, took, 1000)
@@ -303,8 +303,8 @@ func TestTheTableFollowsTheRule(t *testing.T) {
 	})
 }
 
-// ripe returns the lanes of a queue that are due now, in their order.
-func ripe(t *Table, in request) (lanes ids) {
+// dueLanes returns the lanes of a queue that are due now, in their order.
+func dueLanes(t *Table, in request) (lanes laneIDs) {
 	all := slices.Clone(t.queues.byRequest[in])
 	slices.SortFunc(all, func(a, b *lane) int { return cmp.Or(a.dueAt.Compare(b.dueAt), cmp.Compare(a.tieBreak, b.tieBreak)) })
 	for _, l := range all {
@@ -315,8 +315,8 @@ func ripe(t *Table, in request) (lanes ids) {
 	return lanes
 }
 
-// alone returns the lanes that one claim may have: a lane that has failed is claimed alone.
-func alone(t *Table, lanes ids) ids {
+// lanesOfOneClaim returns the lanes that one claim may have: a lane that has failed is claimed alone.
+func lanesOfOneClaim(t *Table, lanes laneIDs) laneIDs {
 	for i, s := range lanes {
 		if t.lanes[s].pauses != nil {
 			return lanes[:max(i, 1)]
@@ -325,8 +325,8 @@ func alone(t *Table, lanes ids) ids {
 	return lanes
 }
 
-// check compares the queues with the rule, and with the table's results.
-func check(t *testing.T, table *Table) {
+// checkQueues compares the queues with the rule, and with the table's results.
+func checkQueues(t *testing.T, table *Table) {
 	t.Helper()
 	in, looks, next := [requestNamed + 1]int{}, 0, time.Hour
 	for _, l := range table.lanes {

@@ -7,7 +7,7 @@ import (
 )
 
 // Pool gives out a bounded number of hands. A key becomes slow when one of its requests takes
-// longer than slowAfter, or runs into its time limit. It stays slow until one of its requests ends
+// longer than slowLimit, or runs into its time limit. It stays slow until one of its requests ends
 // within its limit. Slow keys share a quarter of the pool. A request that becomes slow gives its
 // place to others (up to as many again), so that a few hanging requests cannot hold up the rest. A
 // ledger that is slow and answers loses no places.
@@ -16,13 +16,13 @@ type Pool struct {
 	slowAfter time.Duration
 	onFreed   func() // called without a lock each time a place becomes free
 
-	mu         sync.Mutex
-	notSlow    int // requests under way that are not slow
-	slow       int // requests under way that are slow
-	slowKeys   map[string]struct{}
-	postedNow  int // batches posted since the present window began
-	postedPrev int // batches posted in the window before
-	windowAt   time.Time
+	mu            sync.Mutex
+	quickRequests int // requests under way that are not slow
+	slowRequests  int // requests under way that are slow
+	slowKeys      map[string]struct{}
+	postedNow     int // batches posted since the present window began
+	postedBefore  int // batches posted in the window before
+	windowStart   time.Time
 }
 
 // maxSlowKeys bounds the set of slow keys; beyond it all are forgotten.
@@ -37,11 +37,11 @@ func (p *Pool) slowSize() int { return max(1, p.size/4) }
 
 // Hand is the right to make one request.
 type Hand struct {
-	p        *Pool
-	key      string
-	slow     bool // guarded by p.mu
-	released bool
-	timer    *time.Timer
+	pool       *Pool
+	key        string
+	isSlow     bool // guarded by p.mu
+	isReleased bool
+	slowTimer  *time.Timer
 }
 
 // Acquire takes a hand for key; false means that no hand is free for it now.
@@ -49,16 +49,16 @@ func (p *Pool) Acquire(key string) (*Hand, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, slow := p.slowKeys[key]
-	if slow && p.slow >= p.slowSize() || !slow && p.notSlow >= p.size {
+	if slow && p.slowRequests >= p.slowSize() || !slow && p.quickRequests >= p.size {
 		return nil, false
 	}
-	h := &Hand{p: p, key: key, slow: slow}
+	h := &Hand{pool: p, key: key, isSlow: slow}
 	if slow {
-		p.slow++
+		p.slowRequests++
 		return h, true
 	}
-	p.notSlow++
-	h.timer = time.AfterFunc(p.slowAfter, h.turnSlow)
+	p.quickRequests++
+	h.slowTimer = time.AfterFunc(p.slowAfter, h.turnSlow)
 	return h, true
 }
 
@@ -66,7 +66,7 @@ func (p *Pool) Acquire(key string) (*Hand, bool) {
 func (p *Pool) Crowded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.slow >= p.slowSize()
+	return p.slowRequests >= p.slowSize()
 }
 
 // Hangs reports whether key is slow and gets no hand, because slow keys have used up their share.
@@ -74,26 +74,26 @@ func (p *Pool) Hangs(key string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, slow := p.slowKeys[key]
-	return slow && p.slow >= p.slowSize()
+	return slow && p.slowRequests >= p.slowSize()
 }
 
 // Free returns how many hands are free for keys that are not slow.
 func (p *Pool) Free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.size - p.notSlow
+	return p.size - p.quickRequests
 }
 
 // Busy returns how many requests are under way.
 func (p *Pool) Busy() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.notSlow + p.slow
+	return p.quickRequests + p.slowRequests
 }
 
 // Posted tells the pool that n batches were posted with this hand.
 func (h *Hand) Posted(n int) {
-	p := h.p
+	p := h.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nextWindow(time.Now())
@@ -105,30 +105,30 @@ func (p *Pool) Recent(now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nextWindow(now)
-	return max(p.postedNow, p.postedPrev)
+	return max(p.postedNow, p.postedBefore)
 }
 
 func (p *Pool) nextWindow(now time.Time) {
 	const window = 100 * time.Millisecond
-	switch age := now.Sub(p.windowAt); {
+	switch age := now.Sub(p.windowStart); {
 	case age < window:
 	case age < 2*window:
-		p.postedNow, p.postedPrev, p.windowAt = 0, p.postedNow, now
+		p.postedNow, p.postedBefore, p.windowStart = 0, p.postedNow, now
 	default:
-		p.postedNow, p.postedPrev, p.windowAt = 0, 0, now
+		p.postedNow, p.postedBefore, p.windowStart = 0, 0, now
 	}
 }
 
 func (h *Hand) turnSlow() {
-	p := h.p
+	p := h.pool
 	p.mu.Lock()
-	if h.released || h.slow || p.slow >= p.size {
+	if h.isReleased || h.isSlow || p.slowRequests >= p.size {
 		p.mu.Unlock()
 		return
 	}
-	h.slow = true
-	p.notSlow--
-	p.slow++
+	h.isSlow = true
+	p.quickRequests--
+	p.slowRequests++
 	p.markSlow(h.key)
 	p.mu.Unlock()
 	p.onFreed()
@@ -144,13 +144,13 @@ func (p *Pool) markSlow(key string) {
 // ReleaseUnused gives the hand back if no request was made. It tells nothing about the key.
 func (h *Hand) ReleaseUnused() {
 	h.release(func(*Pool) {})
-	h.p.onFreed()
+	h.pool.onFreed()
 }
 
 // Release gives the hand back. hung is true if the request ran into its time limit.
 func (h *Hand) Release(hung bool) {
 	h.ReleaseQuietly(hung)
-	h.p.onFreed()
+	h.pool.onFreed()
 }
 
 // ReleaseQuietly is Release without a call of freed: the caller looks for work for the place
@@ -166,16 +166,16 @@ func (h *Hand) ReleaseQuietly(hung bool) {
 }
 
 func (h *Hand) release(note func(*Pool)) {
-	p := h.p
-	if h.timer != nil {
-		h.timer.Stop()
+	p := h.pool
+	if h.slowTimer != nil {
+		h.slowTimer.Stop()
 	}
 	p.mu.Lock()
-	h.released = true
-	if h.slow {
-		p.slow--
+	h.isReleased = true
+	if h.isSlow {
+		p.slowRequests--
 	} else {
-		p.notSlow--
+		p.quickRequests--
 	}
 	note(p)
 	p.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 	"github.com/dltbatch/dltbatch/internal/pool"
 )
 
-const slowAfter = time.Second
+const slowLimit = time.Second
 
-func acquire(t *testing.T, p *pool.Pool, key string) *pool.Hand {
+func mustAcquire(t *testing.T, p *pool.Pool, key string) *pool.Hand {
 	t.Helper()
 	h, ok := p.Acquire(key)
 	require.True(t, ok, "a hand for %q", key)
 	return h
 }
 
-func refused(t *testing.T, p *pool.Pool, key string) {
+func mustBeRefused(t *testing.T, p *pool.Pool, key string) {
 	t.Helper()
 	_, ok := p.Acquire(key)
 	require.False(t, ok, "a hand for %q", key)
@@ -31,19 +31,19 @@ func refused(t *testing.T, p *pool.Pool, key string) {
 func TestHandsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		freed := 0
-		p := pool.New(2, slowAfter, func() { freed++ })
+		p := pool.New(2, slowLimit, func() { freed++ })
 		assert.Equal(t, 2, p.Free())
-		a, b := acquire(t, p, "a"), acquire(t, p, "a")
+		a, b := mustAcquire(t, p, "a"), mustAcquire(t, p, "a")
 		assert.Equal(t, 0, p.Free())
 		assert.Equal(t, 2, p.Busy())
-		refused(t, p, "a")
-		refused(t, p, "b")
+		mustBeRefused(t, p, "a")
+		mustBeRefused(t, p, "b")
 		a.Release(false)
 		assert.Equal(t, 1, freed, "told of every hand that becomes free")
 		assert.Equal(t, 1, p.Free())
 		assert.Equal(t, 1, p.Busy())
-		c := acquire(t, p, "b")
-		refused(t, p, "a")
+		c := mustAcquire(t, p, "b")
+		mustBeRefused(t, p, "a")
 		b.Release(false)
 		c.Release(false)
 		assert.Equal(t, 3, freed)
@@ -55,27 +55,27 @@ func TestHandsAreBounded(t *testing.T) {
 // Promise 7: services that hang share at most a quarter of the pool.
 func TestSlowKeysShareAQuarter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool.New(8, slowAfter, func() {})
+		p := pool.New(8, slowLimit, func() {})
 		for i := range 8 { // each ran into its time limit once
-			acquire(t, p, fmt.Sprint("slow", i)).Release(true)
+			mustAcquire(t, p, fmt.Sprint("slow", i)).Release(true)
 		}
-		a, b := acquire(t, p, "slow0"), acquire(t, p, "slow1")
-		refused(t, p, "slow2")
-		refused(t, p, "slow0")
+		a, b := mustAcquire(t, p, "slow0"), mustAcquire(t, p, "slow1")
+		mustBeRefused(t, p, "slow2")
+		mustBeRefused(t, p, "slow0")
 		assert.Equal(t, 8, p.Free(), "slow keys take nothing from the others")
 		var others []*pool.Hand
 		for i := range 8 {
-			others = append(others, acquire(t, p, fmt.Sprint("brisk", i)))
+			others = append(others, mustAcquire(t, p, fmt.Sprint("brisk", i)))
 		}
-		refused(t, p, "brisk8")
+		mustBeRefused(t, p, "brisk8")
 		assert.Equal(t, 10, p.Busy())
 
 		a.Release(true)
-		c := acquire(t, p, "slow2")
-		refused(t, p, "slow0")
+		c := mustAcquire(t, p, "slow2")
+		mustBeRefused(t, p, "slow0")
 		b.Release(false) // it ended in time, so the key is no longer slow
 		others[0].Release(false)
-		d := acquire(t, p, "slow1")
+		d := mustAcquire(t, p, "slow1")
 		assert.Equal(t, 0, p.Free(), "slow1 is served as any other again")
 		for _, h := range append(others[1:], c, d) {
 			h.Release(false)
@@ -86,11 +86,11 @@ func TestSlowKeysShareAQuarter(t *testing.T) {
 
 func TestASmallPoolHasOneHandForSlowKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool.New(2, slowAfter, func() {})
-		acquire(t, p, "a").Release(true)
-		acquire(t, p, "b").Release(true)
-		h := acquire(t, p, "a")
-		refused(t, p, "b")
+		p := pool.New(2, slowLimit, func() {})
+		mustAcquire(t, p, "a").Release(true)
+		mustAcquire(t, p, "b").Release(true)
+		h := mustAcquire(t, p, "a")
+		mustBeRefused(t, p, "b")
 		h.Release(true)
 	})
 }
@@ -99,52 +99,52 @@ func TestASmallPoolHasOneHandForSlowKeys(t *testing.T) {
 func TestARequestThatTurnsSlowGivesItsPlaceUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var freed atomic.Int64
-		p := pool.New(4, slowAfter, func() { freed.Add(1) })
+		p := pool.New(4, slowLimit, func() { freed.Add(1) })
 		var hanging []*pool.Hand
 		for i := range 4 {
-			hanging = append(hanging, acquire(t, p, fmt.Sprint("hangs", i)))
+			hanging = append(hanging, mustAcquire(t, p, fmt.Sprint("hangs", i)))
 		}
-		time.Sleep(slowAfter - time.Millisecond)
+		time.Sleep(slowLimit - time.Millisecond)
 		synctest.Wait()
-		refused(t, p, "other")
+		mustBeRefused(t, p, "other")
 		assert.Zero(t, freed.Load())
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		assert.EqualValues(t, 4, freed.Load(), "told of each place")
 		assert.Equal(t, 4, p.Free())
 		assert.Equal(t, 4, p.Busy())
-		refused(t, p, "hangs0")
+		mustBeRefused(t, p, "hangs0")
 
 		var more []*pool.Hand
 		for i := range 4 {
-			more = append(more, acquire(t, p, fmt.Sprint("other", i)))
+			more = append(more, mustAcquire(t, p, fmt.Sprint("other", i)))
 		}
-		time.Sleep(2 * slowAfter)
+		time.Sleep(2 * slowLimit)
 		synctest.Wait()
 		assert.Equal(t, 8, p.Busy(), "as many again, and no more")
-		refused(t, p, "another")
+		mustBeRefused(t, p, "another")
 		for _, h := range append(hanging, more...) {
 			h.Release(true)
 		}
 		assert.Equal(t, 4, p.Free())
 		assert.Equal(t, 0, p.Busy())
-		refusedAfter := acquire(t, p, "hangs0")
-		refused(t, p, "other0") // this key hung, too
+		refusedAfter := mustAcquire(t, p, "hangs0")
+		mustBeRefused(t, p, "other0") // this key hung, too
 		refusedAfter.Release(false)
 	})
 }
 
 func TestReleasedHandsDoNotTurnSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool.New(1, slowAfter, func() {})
+		p := pool.New(1, slowLimit, func() {})
 		for range 5 {
-			acquire(t, p, "a").Release(false)
+			mustAcquire(t, p, "a").Release(false)
 		}
-		time.Sleep(2 * slowAfter)
+		time.Sleep(2 * slowLimit)
 		synctest.Wait()
 		assert.Equal(t, 1, p.Free())
 		assert.Equal(t, 0, p.Busy())
-		h := acquire(t, p, "a")
+		h := mustAcquire(t, p, "a")
 		assert.Equal(t, 0, p.Free(), "a is not slow")
 		h.Release(false)
 	})
@@ -152,10 +152,10 @@ func TestReleasedHandsDoNotTurnSlow(t *testing.T) {
 
 func TestRecentCountsAboutTheLast100ms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool.New(4, slowAfter, func() {})
+		p := pool.New(4, slowLimit, func() {})
 		assert.Zero(t, p.Recent(time.Now()))
 		end := func(n int) {
-			h := acquire(t, p, "a")
+			h := mustAcquire(t, p, "a")
 			h.Posted(n - 1) // several batches with one hand
 			h.Posted(1)
 			h.Release(false)
@@ -174,15 +174,15 @@ func TestRecentCountsAboutTheLast100ms(t *testing.T) {
 
 func TestTheMemoryOfSlowKeysIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool.New(4, slowAfter, func() {})
+		p := pool.New(4, slowLimit, func() {})
 		for i := range 10_000 {
-			acquire(t, p, fmt.Sprint(i)).Release(true)
+			mustAcquire(t, p, fmt.Sprint(i)).Release(true)
 		}
-		first := acquire(t, p, "0")
-		refused(t, p, "1")
+		first := mustAcquire(t, p, "0")
+		mustBeRefused(t, p, "1")
 		first.Release(true)
-		acquire(t, p, "one too many").Release(true)
-		h := []*pool.Hand{acquire(t, p, "1"), acquire(t, p, "2")} // forgotten
+		mustAcquire(t, p, "one too many").Release(true)
+		h := []*pool.Hand{mustAcquire(t, p, "1"), mustAcquire(t, p, "2")} // forgotten
 		assert.Equal(t, 2, p.Free())
 		for _, h := range h {
 			h.Release(false)

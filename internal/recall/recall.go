@@ -35,10 +35,10 @@ type Batches struct {
 
 // entry is the memory of one batch.
 type entry struct {
-	attempt  int       // the last known attempt
-	final    bool      // the batch was seen as final
-	since    time.Time // the time of the first known attempt
-	prepared []byte    // the bytes that were kept for it
+	attempt        int       // the last known attempt
+	isFinal        bool      // the batch was seen as final
+	firstAttemptAt time.Time // the time of the first known attempt
+	prepared       []byte    // the bytes that were kept for it
 }
 
 // New returns an empty memory of about `most` bytes.
@@ -48,7 +48,7 @@ func New(most int) *Batches {
 
 // Claimed notes a claim that is about to be posted.
 func (m *Batches) Claimed(c store.Claim, now time.Time) {
-	m.change(c.Key, now, func(e *entry) { e.claimed(c.Attempt, c.Prepared) })
+	m.change(c.Key, now, func(e *entry) { e.noteClaim(c.Attempt, c.Prepared) })
 }
 
 // Kept notes bytes that the store has kept, before they are posted.
@@ -60,8 +60,8 @@ func (m *Batches) Kept(p store.Prepared, now time.Time) {
 func (m *Batches) Seen(row store.InFlight, now time.Time) {
 	first := now.Add(-max(row.PostedAgo, row.Age, 0))
 	m.change(row.Key, first, func(e *entry) {
-		if !e.final || row.Requeued && row.Attempt > e.attempt {
-			e.claimed(row.Attempt, row.Prepared)
+		if !e.isFinal || row.Requeued && row.Attempt > e.attempt {
+			e.noteClaim(row.Attempt, row.Prepared)
 		}
 	})
 }
@@ -69,7 +69,7 @@ func (m *Batches) Seen(row store.InFlight, now time.Time) {
 // Written notes an outcome that was written, and the row as the store returned it.
 func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
 	m.change(o.Key, now, func(e *entry) {
-		e.attempt, e.final = max(e.attempt, row.Attempt), row.Final()
+		e.attempt, e.isFinal = max(e.attempt, row.Attempt), row.Final()
 		if o.ForgottenFor > 0 { // the database now knows of the doubt
 			e.attempt = row.Attempt
 		}
@@ -84,7 +84,7 @@ func (m *Batches) Written(o store.Outcome, row store.Row, now time.Time) {
 func (m *Batches) Prepared(key batch.Key, have []byte) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.entryOf(m.hash(key)); ok && e.hasMore(have) {
+	if e, ok := m.entryOf(m.hash(key)); ok && e.hasMoreThan(have) {
 		return bytes.Clone(e.prepared)
 	}
 	return have
@@ -112,9 +112,9 @@ func (m *Batches) Judge(c store.Claim, now time.Time) *Forgotten {
 	if !ok || !e.contradicts(c) {
 		return nil
 	}
-	f := &Forgotten{Age: max(now.Sub(e.since), time.Microsecond), Attempt: e.attempt, Final: e.final}
+	f := &Forgotten{Age: max(now.Sub(e.firstAttemptAt), time.Microsecond), Attempt: e.attempt, Final: e.isFinal}
 	switch {
-	case e.hasMore(c.Prepared):
+	case e.hasMoreThan(c.Prepared):
 		f.Prepared = bytes.Clone(e.prepared)
 	case !bytes.HasPrefix(c.Prepared, e.prepared):
 		f.OtherBytes = true
@@ -129,30 +129,30 @@ func (e *entry) contradicts(c store.Claim) bool {
 	switch {
 	case c.Attempt <= e.attempt:
 		return true
-	case e.final:
+	case e.isFinal:
 		return c.Was != nil && !c.Was.Requeued
 	}
-	return e.hasMore(c.Prepared)
+	return e.hasMoreThan(c.Prepared)
 }
 
-// hasMore reports whether the entry has longer bytes than the store.
-func (e *entry) hasMore(have []byte) bool {
+// hasMoreThan reports whether the entry has longer bytes than the store.
+func (e *entry) hasMoreThan(have []byte) bool {
 	return len(e.prepared) > len(have) && bytes.HasPrefix(e.prepared, have)
 }
 
-// claimed notes the attempt and the bytes of an open row. A requeue of a final batch starts a new
+// noteClaim notes the attempt and the bytes of an open row. A requeue of a final batch starts a new
 // entry.
-func (e *entry) claimed(attempt int, prepared []byte) {
-	if e.final {
-		e.final, e.prepared = false, nil
+func (e *entry) noteClaim(attempt int, prepared []byte) {
+	if e.isFinal {
+		e.isFinal, e.prepared = false, nil
 	}
 	e.attempt = max(e.attempt, attempt)
-	e.keep(prepared)
+	e.keepBytes(prepared)
 }
 
-// keep notes the bytes of a row, unless the entry has longer bytes of the same beginning.
-func (e *entry) keep(have []byte) {
-	if len(have) > 0 && !e.hasMore(have) {
+// keepBytes notes the bytes of a row, unless the entry has longer bytes of the same beginning.
+func (e *entry) keepBytes(have []byte) {
+	if len(have) > 0 && !e.hasMoreThan(have) {
 		e.prepared = bytes.Clone(have)
 	}
 }
@@ -175,8 +175,8 @@ func (m *Batches) change(key batch.Key, first time.Time, change func(*entry)) {
 	defer m.mu.Unlock()
 	was, young := m.young[h]
 	e, known := m.entryOf(h)
-	if !known || first.Before(e.since) {
-		e.since = first
+	if !known || first.Before(e.firstAttemptAt) {
+		e.firstAttemptAt = first
 	}
 	change(&e)
 	if young {

@@ -17,7 +17,7 @@ var (
 	key   = batch.Key{Service: "s", ID: "b"}
 )
 
-func claim(attempt int, prepared string, requeued bool) store.Claim {
+func claimOf(attempt int, prepared string, requeued bool) store.Claim {
 	c := store.Claim{Ref: store.Ref{Key: key}, Attempt: attempt, Was: &store.Row{Attempt: attempt, Requeued: requeued}}
 	if prepared != "" {
 		c.Prepared = []byte(prepared)
@@ -29,7 +29,7 @@ func claim(attempt int, prepared string, requeued bool) store.Claim {
 func TestJudge(t *testing.T) {
 	posted := func(attempt int, kept string) func(*Batches) {
 		return func(m *Batches) {
-			m.Claimed(claim(attempt, "", false), start)
+			m.Claimed(claimOf(attempt, "", false), start)
 			if kept != "" {
 				m.Kept(store.Prepared{Ref: store.Ref{Key: key}, Bytes: []byte(kept)}, start)
 			}
@@ -56,34 +56,34 @@ func TestJudge(t *testing.T) {
 		claim store.Claim
 		want  *Forgotten
 	}{
-		{"nothing is known", nil, claim(1, "", false), nil},
-		{"the next attempt", []func(*Batches){posted(1, "")}, claim(2, "", false), nil},
-		{"the same attempt", []func(*Batches){posted(1, "")}, claim(1, "", false), &Forgotten{Attempt: 1}},
-		{"an earlier attempt", []func(*Batches){posted(3, "")}, claim(2, "", false), &Forgotten{Attempt: 3}},
-		{"an attempt of another process", []func(*Batches){seen(1, "")}, claim(1, "", false), &Forgotten{Attempt: 1}},
-		{"it was final", []func(*Batches){posted(1, ""), ended}, claim(2, "", false), &Forgotten{Attempt: 1, Final: true}},
+		{"nothing is known", nil, claimOf(1, "", false), nil},
+		{"the next attempt", []func(*Batches){posted(1, "")}, claimOf(2, "", false), nil},
+		{"the same attempt", []func(*Batches){posted(1, "")}, claimOf(1, "", false), &Forgotten{Attempt: 1}},
+		{"an earlier attempt", []func(*Batches){posted(3, "")}, claimOf(2, "", false), &Forgotten{Attempt: 3}},
+		{"an attempt of another process", []func(*Batches){seen(1, "")}, claimOf(1, "", false), &Forgotten{Attempt: 1}},
+		{"it was final", []func(*Batches){posted(1, ""), ended}, claimOf(2, "", false), &Forgotten{Attempt: 1, Final: true}},
 		{
 			"it was final, and another process has attempted it since", []func(*Batches){posted(1, ""), ended, seen(2, "")},
-			claim(3, "", false), &Forgotten{Attempt: 1, Final: true},
+			claimOf(3, "", false), &Forgotten{Attempt: 1, Final: true},
 		},
-		{"it was final, and another process has attempted it since a requeue", []func(*Batches){posted(1, "x"), ended, requeued}, claim(3, "", true), nil},
-		{"it was final, and requeued", []func(*Batches){posted(1, "x"), ended}, claim(2, "", true), nil},
-		{"the kept bytes are gone", []func(*Batches){posted(1, "bytes")}, claim(2, "", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
-		{"some of them are gone", []func(*Batches){seen(1, "bytes")}, claim(2, "by", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
-		{"they have grown", []func(*Batches){posted(1, "bytes")}, claim(2, "bytes2", false), nil},
-		{"other bytes, after a void by another process", []func(*Batches){posted(1, "bytes")}, claim(3, "new", false), nil},
-		{"other bytes of an attempt that is known", []func(*Batches){posted(2, "bytes")}, claim(2, "old", false), &Forgotten{Attempt: 2, OtherBytes: true}},
+		{"it was final, and another process has attempted it since a requeue", []func(*Batches){posted(1, "x"), ended, requeued}, claimOf(3, "", true), nil},
+		{"it was final, and requeued", []func(*Batches){posted(1, "x"), ended}, claimOf(2, "", true), nil},
+		{"the kept bytes are gone", []func(*Batches){posted(1, "bytes")}, claimOf(2, "", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
+		{"some of them are gone", []func(*Batches){seen(1, "bytes")}, claimOf(2, "by", false), &Forgotten{Attempt: 1, Prepared: []byte("bytes")}},
+		{"they have grown", []func(*Batches){posted(1, "bytes")}, claimOf(2, "bytes2", false), nil},
+		{"other bytes, after a void by another process", []func(*Batches){posted(1, "bytes")}, claimOf(3, "new", false), nil},
+		{"other bytes of an attempt that is known", []func(*Batches){posted(2, "bytes")}, claimOf(2, "old", false), &Forgotten{Attempt: 2, OtherBytes: true}},
 		{
 			"void", []func(*Batches){posted(1, "bytes"), written(store.Outcome{Finding: store.IsVoid}, store.Row{Attempt: 1})},
-			claim(2, "", false), nil,
+			claimOf(2, "", false), nil,
 		},
 		{
 			"the database knows of the doubt again", []func(*Batches){posted(3, ""), written(store.Outcome{Finding: store.Doubtful, ForgottenFor: 1}, store.Row{Attempt: 1})},
-			claim(2, "", false), nil,
+			claimOf(2, "", false), nil,
 		},
 		{
 			"another outcome does not lower the attempt", []func(*Batches){posted(3, ""), written(store.Outcome{Finding: store.NoTrace}, store.Row{Attempt: 1})},
-			claim(2, "", false), &Forgotten{Attempt: 3},
+			claimOf(2, "", false), &Forgotten{Attempt: 3},
 		},
 	} {
 		m := New(DefaultBytes)
@@ -106,12 +106,12 @@ func TestJudge(t *testing.T) {
 // this one claimed it, and this one reads that only later. The doubt is as old as the other
 // process's attempt.
 func TestTheFirstAttemptIsTheOldestThatIsKnown(t *testing.T) {
-	c := claim(2, "", false)
+	c := claimOf(2, "", false)
 	m := New(DefaultBytes)
 	m.Claimed(c, start)
 	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: time.Minute, Age: time.Hour}, start.Add(time.Minute))
 	m.Seen(store.InFlight{Ref: store.Ref{Key: c.Key}, Attempt: 2, PostedAgo: 2 * time.Minute}, start.Add(2*time.Minute)) // reads a younger attempt
-	got := m.Judge(claim(1, "", false), start.Add(2*time.Minute))
+	got := m.Judge(claimOf(1, "", false), start.Add(2*time.Minute))
 	require.NotNil(t, got)
 	assert.Equal(t, time.Hour+time.Minute, got.Age)
 }
@@ -122,7 +122,7 @@ func TestTheMemoryIsBounded(t *testing.T) {
 	for _, size := range []int{0, 1000} {
 		m := New(1 << 20)
 		for i := range 100_000 {
-			c := claim(1, "", false)
+			c := claimOf(1, "", false)
 			c.Key.ID = batch.ID(fmt.Sprint(i))
 			c.Prepared = make([]byte, size)
 			m.Claimed(c, start)

@@ -15,9 +15,9 @@ import (
 
 // sender makes the requests to the ledger.
 type sender struct {
-	ledger dlt.Ledger
-	o      *Options
-	gates  *gates
+	ledger  dlt.Ledger
+	options *Options
+	gates   *gates
 }
 
 // makeAttempt makes the tries of one attempt; several claims are one request. It tries again only
@@ -27,16 +27,16 @@ type sender struct {
 // ([batch.LaneBatch.MayFollow]). post is the last request. If none was made, an error tells why,
 // and is never doubt. lane has the prepared bytes of the lane's other batches, kept those that the
 // row of the first claim keeps.
-func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *approach) (post store.Post, kept []byte, err error) {
+func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads [][]byte, lane [][]byte, until time.Time, at *batchesBeforeGate) (post store.Post, kept []byte, err error) {
 	first := &claims[0]
-	retries, every := s.o.Retry(first.Key.Service)
+	retries, every := s.options.Retry(first.Key.Service)
 	var pause *backoff.ExponentialBackOff // almost never needed
 	g := s.gates.gateOf(first.Key.Service)
 	prepared := first.Prepared
-	ready := !s.prepares(*first)
+	ready := !s.mustPrepare(*first)
 	for try := 0; ; try++ {
 		turn, ok := g.admit(time.Now())
-		at.end()
+		at.passGate()
 		if !ok {
 			return post, prepared, err
 		}
@@ -60,7 +60,7 @@ func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads
 			post = store.Post{Batches: len(claims), Took: end.Sub(start), Answered: end}
 		}
 		s.gates.end(g, turn, first.Key.Service, err)
-		if kind := dlt.Kind(err); kind != batch.KindBusy && (kind != batch.KindUnavailable || s.o.Reliant) {
+		if kind := dlt.Kind(err); kind != batch.KindBusy && (kind != batch.KindUnavailable || s.options.Reliant) {
 			return post, prepared, err
 		}
 		if pause == nil {
@@ -68,7 +68,7 @@ func (s *sender) makeAttempt(ctx context.Context, claims []store.Claim, payloads
 		}
 		// The wait lasts at least until the gate, which this answer closed, lets a probe through.
 		wait := max(pause.NextBackOff(), dlt.RetryAfter(err), g.closedFor(time.Now()))
-		if try >= retries || wall.Until(until)-wait < s.o.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
+		if try >= retries || wall.Until(until)-wait < s.options.RequestTimeout || !loop.Sleep(ctx, wait) || !s.requestFits(until) {
 			return post, prepared, err
 		}
 	}
@@ -82,10 +82,10 @@ func wasSent(p store.Post) bool { return p.Batches > 0 }
 func (s *sender) postOnce(ctx context.Context, claims []store.Claim, payloads [][]byte, prepared []byte, lane [][]byte, until time.Time) (err error) {
 	ctx, cancel := s.requestContext(context.WithoutCancel(ctx), until)
 	defer cancel()
-	if s.o.Trace != nil {
+	if s.options.Trace != nil {
 		limit, _ := ctx.Deadline()
 		var end func(error)
-		ctx, end = s.o.Trace(ctx, claims)
+		ctx, end = s.options.Trace(ctx, claims)
 		if end != nil {
 			defer func() { end(err) }()
 		}
@@ -104,11 +104,11 @@ func (s *sender) postOnce(ctx context.Context, claims []store.Claim, payloads []
 
 // requestContext returns ctx with the request timeout or the claim's end as its deadline.
 func (s *sender) requestContext(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, min(s.o.RequestTimeout, wall.Until(until)))
+	return context.WithTimeout(ctx, min(s.options.RequestTimeout, wall.Until(until)))
 }
 
 // requestFits reports whether a whole request still fits before until, even if the machine was
 // suspended since until was computed.
 func (s *sender) requestFits(until time.Time) bool {
-	return wall.Until(until) >= s.o.RequestTimeout
+	return wall.Until(until) >= s.options.RequestTimeout
 }

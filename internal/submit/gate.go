@@ -28,9 +28,9 @@ type gate struct {
 	maxRequests        int
 	hangsAfter         time.Duration // a request under way for longer does not count
 
-	announced    bool            // whether the gate was reported as closed
-	announcing   bool            // whether a goroutine is about to report
-	cause        error           // the error of the last probe, or of the request that closed the gate
+	isAnnounced  bool            // whether the gate was reported as closed
+	isAnnouncing bool            // whether a goroutine is about to report
+	lastErr      error           // the error of the last probe, or of the request that closed the gate
 	reportedKind batch.ErrorKind // the kind of error that was reported with the pause
 }
 
@@ -47,7 +47,7 @@ func (g *gate) closedFor(now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.roomLocked(now) > 0:
+	case g.freePlacesLocked(now) > 0:
 		return 0
 	case !g.openAt.After(now): // the gate is open and has no room, or a probe is under way
 		return probePause
@@ -59,14 +59,14 @@ func (g *gate) closedFor(now time.Time) time.Duration {
 // pressure has all the requests that it may have.
 const probePause = 20 * time.Millisecond
 
-// room returns how many requests may start now.
-func (g *gate) room(now time.Time) int {
+// freePlaces returns how many requests may start now.
+func (g *gate) freePlaces(now time.Time) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.roomLocked(now)
+	return g.freePlacesLocked(now)
 }
 
-func (g *gate) roomLocked(now time.Time) int {
+func (g *gate) freePlacesLocked(now time.Time) int {
 	switch {
 	case g.openAt.IsZero() && g.limit == g.maxRequests:
 		return g.maxRequests // no pressure: the pool bounds the requests under way, and knows which of them hang
@@ -84,21 +84,21 @@ func (g *gate) roomLocked(now time.Time) int {
 	return 1
 }
 
-// admitted is a request that a gate let through.
-type admitted struct {
-	began time.Time
-	probe bool // whether its result decides if the gate can be opened
+// passage is a request that a gate let through.
+type passage struct {
+	began   time.Time
+	isProbe bool // whether its result decides if the gate can be opened
 }
 
 // admit starts a request, or reports that it must not be sent now.
-func (g *gate) admit(now time.Time) (admitted, bool) {
+func (g *gate) admit(now time.Time) (passage, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.roomLocked(now) <= 0 {
-		return admitted{}, false
+	if g.freePlacesLocked(now) <= 0 {
+		return passage{}, false
 	}
-	t := admitted{began: now, probe: !g.openAt.IsZero()}
-	if t.probe {
+	t := passage{began: now, isProbe: !g.openAt.IsZero()}
+	if t.isProbe {
 		g.probeBegan = now
 	}
 	g.underWay = append(g.underWay, now)
@@ -117,13 +117,13 @@ const (
 
 // end ends a request. closed reports whether the request closed the gate, or the gate is still
 // closed for the reason of this request; opened reports whether it was opened.
-func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
+func (g *gate) end(t passage, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i, end := slices.Index(g.underWay, t.began), len(g.underWay)-1
 	g.underWay[i], g.underWay = g.underWay[end], g.underWay[:end]
 	wasClosed := !g.openAt.IsZero()
-	last := t.probe && t.began.Equal(g.probeBegan)
+	last := t.isProbe && t.began.Equal(g.probeBegan)
 	if last {
 		g.probeBegan = time.Time{}
 	}
@@ -137,7 +137,7 @@ func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Ti
 		}
 		g.limit = min(g.maxRequests, g.limit+1)
 	case resultBusy, resultMisconfigured:
-		if wasClosed && !t.probe || t.began.Before(g.openedAt) {
+		if wasClosed && !t.isProbe || t.began.Before(g.openedAt) {
 			return false, false // the request was sent before the gate closed, or opened: it tells nothing
 		}
 		pause := g.pause
@@ -156,22 +156,22 @@ func (g *gate) end(t admitted, res result, retryAfter time.Duration, now time.Ti
 	return false, false
 }
 
-// pauseOver reports whether the gate's pause has been over for so long that a probe would have
+// pauseHasEnded reports whether the gate's pause has been over for so long that a probe would have
 // been sent if anything waited. It is then unknown whether the ledger takes batches again.
-func (g *gate) pauseOver(now time.Time, after time.Duration) bool {
+func (g *gate) pauseHasEnded(now time.Time, after time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.openAt.IsZero() || len(g.underWay) == 0 && now.Sub(g.openAt) > after
 }
 
-func (g *gate) idle() bool {
+func (g *gate) isIdle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.openAt.IsZero() && len(g.underWay) == 0
 }
 
-// restricted reports whether fewer requests may be under way than the pool holds.
-func (g *gate) restricted() bool {
+// isRestricted reports whether fewer requests may be under way than the pool holds.
+func (g *gate) isRestricted() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.openAt.IsZero() || g.limit < g.maxRequests

@@ -8,42 +8,42 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pass enters a gate that must let the request through.
-func pass(t *testing.T, g *gate, now time.Time) admitted {
+// mustAdmit enters a gate that must let the request through.
+func mustAdmit(t *testing.T, g *gate, now time.Time) passage {
 	t.Helper()
 	entered, ok := g.admit(now)
 	require.True(t, ok)
 	return entered
 }
 
-func barredAt(t *testing.T, g *gate, now time.Time) {
+func mustRefuse(t *testing.T, g *gate, now time.Time) {
 	t.Helper()
 	_, ok := g.admit(now)
 	require.False(t, ok)
-	require.LessOrEqual(t, g.room(now), 0)
+	require.LessOrEqual(t, g.freePlaces(now), 0)
 }
 
 func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
 	for _, res := range []result{resultBusy, resultMisconfigured} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
-		require.Equal(t, 4, g.room(now))
-		before := pass(t, g, now)
-		require.False(t, before.probe, "no probe while it is open")
+		require.Equal(t, 4, g.freePlaces(now))
+		before := mustAdmit(t, g, now)
+		require.False(t, before.isProbe, "no probe while it is open")
 		closed, opened := g.end(before, res, 0, now)
 		assert.True(t, closed)
 		assert.False(t, opened)
 		wait := g.closedFor(now)
 		require.Greater(t, wait, 100*time.Millisecond)
-		barredAt(t, g, now)
-		barredAt(t, g, now.Add(wait-1))
+		mustRefuse(t, g, now)
+		mustRefuse(t, g, now.Add(wait-1))
 
 		now = now.Add(wait)
 		require.Zero(t, g.closedFor(now))
-		require.Equal(t, 1, g.room(now))
-		probe := pass(t, g, now)
-		require.True(t, probe.probe)
-		barredAt(t, g, now)
+		require.Equal(t, 1, g.freePlaces(now))
+		probe := mustAdmit(t, g, now)
+		require.True(t, probe.isProbe)
+		mustRefuse(t, g, now)
 		require.Equal(t, probePause, g.closedFor(now))
 		closed, opened = g.end(probe, res, 0, now)
 		assert.True(t, closed, "its reason may be another than before")
@@ -52,28 +52,28 @@ func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
 		assert.Greater(t, again, wait, "the pause grows")
 
 		now = now.Add(again)
-		closed, opened = g.end(pass(t, g, now), resultTaken, 0, now)
+		closed, opened = g.end(mustAdmit(t, g, now), resultTaken, 0, now)
 		assert.False(t, closed)
 		assert.True(t, opened)
 		require.Zero(t, g.closedFor(now))
-		require.Positive(t, g.room(now))
+		require.Positive(t, g.freePlaces(now))
 	}
 }
 
 func TestTheGateHonoursRetryAfter(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
-	g.end(pass(t, g, now), resultBusy, time.Minute, now)
+	g.end(mustAdmit(t, g, now), resultBusy, time.Minute, now)
 	assert.Equal(t, time.Minute, g.closedFor(now))
-	barredAt(t, g, now.Add(time.Minute-1))
-	assert.Equal(t, 1, g.room(now.Add(time.Minute)))
+	mustRefuse(t, g, now.Add(time.Minute-1))
+	assert.Equal(t, 1, g.freePlaces(now.Add(time.Minute)))
 }
 
 func TestTheGatesPauseIsBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
 	for range 30 {
-		g.end(pass(t, g, now), resultBusy, 0, now)
+		g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 		wait := g.closedFor(now)
 		require.LessOrEqual(t, wait, 25*time.Second, "15 s, and half of it by chance")
 		now = now.Add(wait)
@@ -85,65 +85,65 @@ func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
 	for _, res := range []result{resultBusy, resultMisconfigured, resultUnsure} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
-		late := pass(t, g, now)
-		g.end(pass(t, g, now), resultBusy, 0, now)
+		late := mustAdmit(t, g, now)
+		g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 		now = now.Add(g.closedFor(now))
-		probe := pass(t, g, now)
+		probe := mustAdmit(t, g, now)
 
 		closed, opened := g.end(late, res, 0, now)
 		assert.False(t, closed || opened)
 		assert.Equal(t, probePause, g.closedFor(now), "the probe is still under way")
-		barredAt(t, g, now.Add(time.Second-1))
+		mustRefuse(t, g, now.Add(time.Second-1))
 		g.end(probe, resultTaken, 0, now)
-		assert.Equal(t, 2, g.room(now), "and it is no more pressure than there was")
+		assert.Equal(t, 2, g.freePlaces(now), "and it is no more pressure than there was")
 	}
 }
 
 func TestAProbeWithoutAnAnswerIsMadeAgain(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
-	g.end(pass(t, g, now), resultBusy, 0, now)
+	g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 	now = now.Add(g.closedFor(now))
-	closed, opened := g.end(pass(t, g, now), resultUnsure, 0, now)
+	closed, opened := g.end(mustAdmit(t, g, now), resultUnsure, 0, now)
 	assert.False(t, closed || opened)
 	wait := g.closedFor(now)
 	assert.Greater(t, wait, 100*time.Millisecond)
-	require.True(t, pass(t, g, now.Add(wait)).probe)
+	require.True(t, mustAdmit(t, g, now.Add(wait)).isProbe)
 }
 
 func TestDoubtDoesNotCloseTheGate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(4, time.Second)
-	closed, _ := g.end(pass(t, g, now), resultUnsure, 0, now)
+	closed, _ := g.end(mustAdmit(t, g, now), resultUnsure, 0, now)
 	assert.False(t, closed)
-	assert.Equal(t, 4, g.room(now))
+	assert.Equal(t, 4, g.freePlaces(now))
 }
 
 // Pressure halves the number of requests that may be under way, and each success adds one.
 func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(8, time.Second)
-	g.end(pass(t, g, now), resultBusy, 0, now)
+	g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 	now = now.Add(g.closedFor(now))
-	g.end(pass(t, g, now), resultTaken, 0, now)
-	assert.Equal(t, 4, g.room(now))
-	assert.True(t, g.restricted())
-	var under []admitted
+	g.end(mustAdmit(t, g, now), resultTaken, 0, now)
+	assert.Equal(t, 4, g.freePlaces(now))
+	assert.True(t, g.isRestricted())
+	var under []passage
 	for range 4 {
-		under = append(under, pass(t, g, now))
+		under = append(under, mustAdmit(t, g, now))
 	}
-	barredAt(t, g, now)
+	mustRefuse(t, g, now)
 	assert.Positive(t, g.closedFor(now), "nothing may be sent, so it has to be waited for")
 	for _, one := range under {
 		g.end(one, resultTaken, 0, now)
 	}
-	assert.Equal(t, 8, g.room(now))
-	assert.False(t, g.restricted())
-	g.end(pass(t, g, now), resultTaken, 0, now)
-	assert.Equal(t, 8, g.room(now), "no more than the pool has hands")
+	assert.Equal(t, 8, g.freePlaces(now))
+	assert.False(t, g.isRestricted())
+	g.end(mustAdmit(t, g, now), resultTaken, 0, now)
+	assert.Equal(t, 8, g.freePlaces(now), "no more than the pool has hands")
 
 	for range 8 {
-		pass(t, g, now)
+		mustAdmit(t, g, now)
 	}
 	assert.Zero(t, g.closedFor(now), "a full pool is no pressure")
 }
@@ -151,10 +151,10 @@ func TestPressureHalvesAndSuccessAddsOne(t *testing.T) {
 func TestAMisconfigurationDoesNotHalve(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(8, time.Second)
-	g.end(pass(t, g, now), resultMisconfigured, 0, now)
+	g.end(mustAdmit(t, g, now), resultMisconfigured, 0, now)
 	now = now.Add(g.closedFor(now))
-	g.end(pass(t, g, now), resultTaken, 0, now)
-	assert.Equal(t, 8, g.room(now))
+	g.end(mustAdmit(t, g, now), resultTaken, 0, now)
+	assert.Equal(t, 8, g.freePlaces(now))
 }
 
 // A request that hangs tells nothing about the ledger, and takes no place from requests that might
@@ -162,30 +162,30 @@ func TestAMisconfigurationDoesNotHalve(t *testing.T) {
 func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(2, time.Second)
-	g.end(pass(t, g, now), resultBusy, 0, now)
+	g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 	now = now.Add(g.closedFor(now))
-	hung := pass(t, g, now)
-	require.True(t, hung.probe)
-	barredAt(t, g, now.Add(time.Second-1))
+	hung := mustAdmit(t, g, now)
+	require.True(t, hung.isProbe)
+	mustRefuse(t, g, now.Add(time.Second-1))
 	now = now.Add(time.Second)
-	second := pass(t, g, now)
-	require.True(t, second.probe)
+	second := mustAdmit(t, g, now)
+	require.True(t, second.isProbe)
 	closed, opened := g.end(hung, resultUnsure, 0, now)
 	require.False(t, closed || opened)
 	require.Equal(t, probePause, g.closedFor(now), "the second probe decides")
 	_, opened = g.end(second, resultTaken, 0, now)
 	require.True(t, opened)
 
-	require.Equal(t, 1, g.room(now), "it is still under pressure")
-	hung = pass(t, g, now)
-	barredAt(t, g, now.Add(time.Second-1))
+	require.Equal(t, 1, g.freePlaces(now), "it is still under pressure")
+	hung = mustAdmit(t, g, now)
+	mustRefuse(t, g, now.Add(time.Second-1))
 	now = now.Add(time.Second)
-	second = pass(t, g, now)
-	barredAt(t, g, now)
+	second = mustAdmit(t, g, now)
+	mustRefuse(t, g, now)
 	g.end(hung, resultUnsure, 0, now)
-	barredAt(t, g, now)
+	mustRefuse(t, g, now)
 	g.end(second, resultTaken, 0, now)
-	assert.Equal(t, 2, g.room(now))
+	assert.Equal(t, 2, g.freePlaces(now))
 }
 
 // The late answer of a probe that hung does not change a gate that a later probe has opened.
@@ -193,18 +193,18 @@ func TestALateAnswerIsNoNews(t *testing.T) {
 	for _, res := range []result{resultBusy, resultMisconfigured} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
-		g.end(pass(t, g, now), resultBusy, 0, now)
+		g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 		now = now.Add(g.closedFor(now))
-		hung := pass(t, g, now)
-		late := pass(t, g, now.Add(time.Second))
+		hung := mustAdmit(t, g, now)
+		late := mustAdmit(t, g, now.Add(time.Second))
 		now = now.Add(2 * time.Second)
-		_, opened := g.end(pass(t, g, now), resultTaken, 0, now)
+		_, opened := g.end(mustAdmit(t, g, now), resultTaken, 0, now)
 		require.True(t, opened)
 		closed, _ := g.end(hung, res, 0, now)
 		require.False(t, closed)
-		require.Equal(t, 2, g.room(now))
+		require.Equal(t, 2, g.freePlaces(now))
 
-		g.end(pass(t, g, now), resultBusy, 0, now)
+		g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 		wait := g.closedFor(now)
 		require.Positive(t, wait)
 		g.end(late, res, time.Minute, now)
@@ -216,7 +216,7 @@ func TestALateAnswerIsNoNews(t *testing.T) {
 func TestProbesOfALedgerThatHangs(t *testing.T) {
 	now := time.Unix(1000, 0)
 	g := newGate(64, time.Second)
-	g.end(pass(t, g, now), resultBusy, 0, now)
+	g.end(mustAdmit(t, g, now), resultBusy, 0, now)
 	now = now.Add(g.closedFor(now))
 	probes := 0
 	for range 600 {

@@ -21,8 +21,8 @@ const maxGates = 10_000
 
 // gates are the gates of all scopes.
 type gates struct {
-	ledger dlt.Ledger
-	o      *Options
+	ledger  dlt.Ledger
+	options *Options
 
 	mu          sync.Mutex
 	byScope     map[Scope]*gate
@@ -47,13 +47,13 @@ func (a *gates) gateOf(service batch.ServiceID) *gate {
 	if g == nil {
 		if len(a.byScope) >= a.forgetAt {
 			for k, old := range a.byScope {
-				if !k.All && old.idle() {
+				if !k.All && old.isIdle() {
 					delete(a.byScope, k)
 				}
 			}
 			a.forgetAt = max(maxGates, 2*len(a.byScope)) // so that one pass serves many new gates
 		}
-		g = newGate(a.o.MaxRequests, a.o.hangsAfter())
+		g = newGate(a.options.MaxRequests, a.options.hangsAfter())
 		a.byScope[sc] = g
 		if sc.All {
 			a.ledgerGates = append(a.ledgerGates, g)
@@ -94,25 +94,25 @@ func (a *gates) closedFor(service batch.ServiceID) time.Duration {
 // or its pause is over. all reports whether it is the gate of a whole ledger.
 func (a *gates) closedBy(service batch.ServiceID, after time.Duration) (why error, all bool) {
 	g, sc := a.knownGate(service)
-	if g == nil || g.pauseOver(time.Now(), after) {
+	if g == nil || g.pauseHasEnded(time.Now(), after) {
 		return nil, sc.All
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.cause, sc.All
+	return g.lastErr, sc.All
 }
 
-// pauseOver reports whether the gate of a scope is open, or its pause is over: see
-// [gate.pauseOver].
-func (a *gates) pauseOver(sc Scope, after time.Duration) bool {
+// pauseHasEnded reports whether the gate of a scope is open, or its pause is over: see
+// [gate.pauseHasEnded].
+func (a *gates) pauseHasEnded(sc Scope, after time.Duration) bool {
 	a.mu.Lock()
 	g := a.byScope[sc]
 	a.mu.Unlock()
-	return g == nil || g.pauseOver(time.Now(), after)
+	return g == nil || g.pauseHasEnded(time.Now(), after)
 }
 
 // end ends a request, and reports what that changed.
-func (a *gates) end(g *gate, t admitted, service batch.ServiceID, err error) {
+func (a *gates) end(g *gate, t passage, service batch.ServiceID, err error) {
 	res := resultUnsure
 	switch dlt.Kind(err) {
 	case "", batch.KindRejected, batch.KindNotYet:
@@ -128,7 +128,7 @@ func (a *gates) end(g *gate, t admitted, service batch.ServiceID, err error) {
 	}
 	a.announce(g, a.scopeOf(service), err)
 	if opened {
-		a.o.Ready()
+		a.options.Ready()
 	}
 }
 
@@ -140,22 +140,22 @@ func (a *gates) announce(g *gate, sc Scope, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		g.cause = err
+		g.lastErr = err
 	}
-	if g.announcing {
+	if g.isAnnouncing {
 		return // the goroutine that reports checks again
 	}
-	for g.announced == g.openAt.IsZero() || g.announced && g.reportedKind != dlt.Kind(g.cause) {
-		g.announcing, g.announced = true, !g.openAt.IsZero()
-		paused, why := g.announced, g.cause
+	for g.isAnnounced == g.openAt.IsZero() || g.isAnnounced && g.reportedKind != dlt.Kind(g.lastErr) {
+		g.isAnnouncing, g.isAnnounced = true, !g.openAt.IsZero()
+		paused, why := g.isAnnounced, g.lastErr
 		g.reportedKind = dlt.Kind(why)
 		g.mu.Unlock()
 		if paused {
-			a.o.Paused(sc, why)
+			a.options.Paused(sc, why)
 		} else {
-			a.o.Resumed(sc)
+			a.options.Resumed(sc)
 		}
 		g.mu.Lock()
-		g.announcing = false
+		g.isAnnouncing = false
 	}
 }

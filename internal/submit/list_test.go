@@ -18,13 +18,13 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// lister is a ledger that accepts lists, and answers with answers.
-type lister struct {
-	r       *rig
+// listLedger is a ledger that accepts lists, and answers with answers.
+type listLedger struct {
+	r       *submitterTest
 	answers func(ids []batch.ID) error
 }
 
-func (l *lister) SubmitList(_ context.Context, list []batch.Attempt) error {
+func (l *listLedger) SubmitList(_ context.Context, list []batch.Attempt) error {
 	var ids []batch.ID
 	for _, a := range list {
 		ids = append(ids, a.ID)
@@ -33,12 +33,12 @@ func (l *lister) SubmitList(_ context.Context, list []batch.Attempt) error {
 		}
 	}
 	l.r.mu.Lock()
-	l.r.lists = append(l.r.lists, joined(ids))
+	l.r.lists = append(l.r.lists, joinIDs(ids))
 	l.r.mu.Unlock()
 	return l.answers(ids)
 }
 
-func joined(ids []batch.ID) string {
+func joinIDs(ids []batch.ID) string {
 	var s strings.Builder
 	for _, id := range ids {
 		s.WriteString(string(id))
@@ -46,9 +46,9 @@ func joined(ids []batch.ID) string {
 	return s.String()
 }
 
-// listing starts a submitter of a ledger that takes lists of up to most batches.
-func listing(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submit.Options, *ledger)) *rig {
-	ls := &lister{answers: answers}
+// startLists starts a submitter of a ledger that takes lists of up to most batches.
+func startLists(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submit.Options, *ledger)) *submitterTest {
+	ls := &listLedger{answers: answers}
 	ls.r = start(t, single, func(o *submit.Options, l *ledger) {
 		l.lister, l.traits.MaxList = ls, most
 		if change != nil {
@@ -58,20 +58,20 @@ func listing(t *testing.T, most int, single func(context.Context, batch.Attempt)
 	return ls.r
 }
 
-func all([]batch.ID) error { return nil }
+func acceptList([]batch.ID) error { return nil }
 
-// singles returns the ids of the requests with a single batch.
-func (r *rig) singles() (out string) {
-	for _, q := range r.seen() {
+// singlePosts returns the ids of the requests with a single batch.
+func (r *submitterTest) singlePosts() (out string) {
+	for _, q := range r.requestsSoFar() {
 		out += string(q.id)
 	}
 	return out
 }
 
-func settled(r *rig) {
+func waitSettled(r *submitterTest) {
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	r.quit()
+	r.stopAndWait()
 }
 
 func TestARunGoesInLists(t *testing.T) {
@@ -92,31 +92,31 @@ func TestARunGoesInLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := listing(t, c.most, fine, all, func(o *submit.Options, l *ledger) {
+				r := startLists(t, c.most, accept, acceptList, func(o *submit.Options, l *ledger) {
 					l.traits.MaxListBytes = c.bytes
 					if c.no {
 						l.traits.MaxList = 0
 					}
 					if c.preparer {
-						l.preparer, l.traits.Prepares = nothingToPrepare{}, true
+						l.preparer, l.traits.Prepares = emptyPrepare{}, true
 					}
 				})
-				r.post(far, "s", "a", "b", "c", "d", "e", "f", "g")
-				settled(r)
+				r.post(farUntil, "s", "a", "b", "c", "d", "e", "f", "g")
+				waitSettled(r)
 				assert.Equal(t, c.lists, r.lists)
-				assert.Equal(t, c.singles, r.singles())
-				assert.Equal(t, []string{"a accepted", "b accepted", "c accepted", "d accepted", "e accepted", "f accepted", "g accepted"}, r.found())
+				assert.Equal(t, c.singles, r.singlePosts())
+				assert.Equal(t, []string{"a accepted", "b accepted", "c accepted", "d accepted", "e accepted", "f accepted", "g accepted"}, r.findings())
 			})
 		})
 	}
 }
 
-type nothingToPrepare struct{}
+type emptyPrepare struct{}
 
-func (nothingToPrepare) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
+func (emptyPrepare) Prepare(context.Context, batch.Attempt) ([]byte, error) { return nil, nil }
 
-// refusing returns answers that refuse each list with one of the ids.
-func refusing(bad ...batch.ID) func([]batch.ID) error {
+// refuseListsWith returns answers that refuse each list with one of the ids.
+func refuseListsWith(bad ...batch.ID) func([]batch.ID) error {
 	return func(ids []batch.ID) error {
 		for _, id := range bad {
 			if slices.Contains(ids, id) {
@@ -127,20 +127,20 @@ func refusing(bad ...batch.ID) func([]batch.ID) error {
 	}
 }
 
-func refuses(bad ...batch.ID) func(context.Context, batch.Attempt) error {
-	return func(_ context.Context, a batch.Attempt) error { return refusing(bad...)([]batch.ID{a.ID}) }
+func refuseSingles(bad ...batch.ID) func(context.Context, batch.Attempt) error {
+	return func(_ context.Context, a batch.Attempt) error { return refuseListsWith(bad...)([]batch.ID{a.ID}) }
 }
 
 // The refusal of a list does not decide about its batches. They are sent one by one: the good ones
 // are accepted, and the bad one is found and ends the run.
 func TestARefusedListGoesOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := listing(t, 4, refuses("c"), refusing("c"), nil)
-		r.post(far, "s", "a", "b", "c", "d", "e", "f")
-		settled(r)
+		r := startLists(t, 4, refuseSingles("c"), refuseListsWith("c"), nil)
+		r.post(farUntil, "s", "a", "b", "c", "d", "e", "f")
+		waitSettled(r)
 		assert.Equal(t, []string{"abcd"}, r.lists)
-		assert.Equal(t, "abc", r.singles())
-		assert.Equal(t, []string{"a accepted", "b accepted", "c refused", "d unposted", "e unposted", "f unposted"}, r.found())
+		assert.Equal(t, "abc", r.singlePosts())
+		assert.Equal(t, []string{"a accepted", "b accepted", "c refused", "d unposted", "e unposted", "f unposted"}, r.findings())
 	})
 }
 
@@ -148,12 +148,12 @@ func TestARefusedListGoesOneByOne(t *testing.T) {
 // batches behind it are sent in lists again.
 func TestAListThatIsRefusedForNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := listing(t, 3, fine, refusing("b"), nil)
-		r.post(far, "s", "a", "b", "c", "d", "e", "f")
-		settled(r)
+		r := startLists(t, 3, accept, refuseListsWith("b"), nil)
+		r.post(farUntil, "s", "a", "b", "c", "d", "e", "f")
+		waitSettled(r)
 		assert.Equal(t, []string{"abc", "def"}, r.lists)
-		assert.Equal(t, "abc", r.singles())
-		assert.Equal(t, []string{"a accepted", "b accepted", "c accepted", "d accepted", "e accepted", "f accepted"}, r.found())
+		assert.Equal(t, "abc", r.singlePosts())
+		assert.Equal(t, []string{"a accepted", "b accepted", "c accepted", "d accepted", "e accepted", "f accepted"}, r.findings())
 	})
 }
 
@@ -166,12 +166,12 @@ func TestDoubtAboutAListIsDoubtAboutEach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := listing(t, 3, fine, answer, nil)
-				r.post(far, "s", "a", "b", "c", "d")
-				settled(r)
+				r := startLists(t, 3, accept, answer, nil)
+				r.post(farUntil, "s", "a", "b", "c", "d")
+				waitSettled(r)
 				assert.Equal(t, []string{"abc"}, r.lists, "and nothing is sent again")
-				assert.Equal(t, []string{"a doubtful", "b doubtful", "c doubtful", "d unposted"}, r.found())
-				assert.Empty(t, r.seen())
+				assert.Equal(t, []string{"a doubtful", "b doubtful", "c doubtful", "d unposted"}, r.findings())
+				assert.Empty(t, r.requestsSoFar())
 			})
 		})
 	}
@@ -189,12 +189,12 @@ func TestAListThatIsNotTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := listing(t, 3, fine, func([]batch.ID) error { return c.err }, nil)
-				r.post(far, "s", "a", "b", "c", "d")
-				settled(r)
+				r := startLists(t, 3, accept, func([]batch.ID) error { return c.err }, nil)
+				r.post(farUntil, "s", "a", "b", "c", "d")
+				waitSettled(r)
 				assert.Equal(t, slices.Repeat([]string{"abc"}, c.tries), r.lists)
-				assert.Equal(t, []string{"a failed", "b unposted", "c unposted", "d unposted"}, r.found())
-				assert.Empty(t, r.seen())
+				assert.Equal(t, []string{"a failed", "b unposted", "c unposted", "d unposted"}, r.findings())
+				assert.Empty(t, r.requestsSoFar())
 			})
 		})
 	}
@@ -204,7 +204,7 @@ func TestAListThatIsNotTaken(t *testing.T) {
 // batch.
 func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := listing(t, 3, fine, func([]batch.ID) error { return &dlt.Error{Op: "submit"} }, nil)
+		r := startLists(t, 3, accept, func([]batch.ID) error { return &dlt.Error{Op: "submit"} }, nil)
 		run := store.ClaimedRun{Service: "s"}
 		for i, id := range []batch.ID{"a", "b", "c", "d"} {
 			run.Batches = append(run.Batches, store.Claim{
@@ -212,9 +212,9 @@ func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
 				Budget: batch.Budget{Attempts: 2, EveryTry: true},
 			})
 		}
-		r.Post(run, [][]byte{[]byte("payload of a"), []byte("payload of b"), []byte("payload of c"), []byte("payload of d")}, time.Now().Add(far))
-		settled(r)
-		require.Equal(t, []string{"a doubtful", "b doubtful", "c doubtful", "d unposted"}, r.found())
+		r.Post(run, [][]byte{[]byte("payload of a"), []byte("payload of b"), []byte("payload of c"), []byte("payload of d")}, time.Now().Add(farUntil))
+		waitSettled(r)
+		require.Equal(t, []string{"a doubtful", "b doubtful", "c doubtful", "d unposted"}, r.findings())
 		var last, refund []bool
 		for _, o := range r.outcomes {
 			last, refund = append(last, o.Last), append(refund, o.Refund)
@@ -227,16 +227,16 @@ func TestEachBatchOfAListSpendsItsTry(t *testing.T) {
 // A batch without a payload is not sent in a list, and ends the run at its place.
 func TestAListEndsBeforeAMissingPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := listing(t, 9, fine, all, nil)
+		r := startLists(t, 9, accept, acceptList, nil)
 		run := store.ClaimedRun{Service: "s"}
 		payloads := [][]byte{[]byte("payload of a"), []byte("payload of b"), nil, []byte("payload of d")}
 		for _, id := range []batch.ID{"a", "b", "c", "d"} {
 			run.Batches = append(run.Batches, store.Claim{Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}}, Version: 2, From: batch.Queued, Attempt: 1})
 		}
-		r.Post(run, payloads, time.Now().Add(far))
-		settled(r)
+		r.Post(run, payloads, time.Now().Add(farUntil))
+		waitSettled(r)
 		assert.Equal(t, []string{"ab"}, r.lists)
-		assert.Equal(t, []string{"a accepted", "b accepted", "c failed", "d unposted"}, r.found())
+		assert.Equal(t, []string{"a accepted", "b accepted", "c failed", "d unposted"}, r.findings())
 	})
 }
 
@@ -244,20 +244,20 @@ func TestAListEndsBeforeAMissingPayload(t *testing.T) {
 func TestAListIsOneRequestToTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true
-		r := listing(t, 3, fine, func([]batch.ID) error {
+		r := startLists(t, 3, accept, func([]batch.ID) error {
 			if full {
 				return dlt.ErrBusy
 			}
 			return nil
-		}, func(o *submit.Options, _ *ledger) { o.Retry = never })
-		r.post(far, "s", "a", "b", "c")
+		}, func(o *submit.Options, _ *ledger) { o.Retry = closedForASecond })
+		r.post(farUntil, "s", "a", "b", "c")
 		synctest.Wait()
-		assert.Equal(t, []event{{at: 0, paused: true, all: true}}, r.told())
+		assert.Equal(t, []event{{reportedAfter: 0, paused: true, all: true}}, r.eventsSoFar())
 		full = false
 		time.Sleep(time.Minute)
-		r.post(far, "s", "a", "b", "c")
-		settled(r)
-		require.Len(t, r.told(), 2)
-		assert.False(t, r.told()[1].paused)
+		r.post(farUntil, "s", "a", "b", "c")
+		waitSettled(r)
+		require.Len(t, r.eventsSoFar(), 2)
+		assert.False(t, r.eventsSoFar()[1].paused)
 	})
 }

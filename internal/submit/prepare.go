@@ -35,7 +35,7 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, la
 	// written.
 	ctx, cancel := s.requestContext(context.WithoutCancel(ctx), until)
 	defer cancel()
-	did, err := s.o.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
+	did, err := s.options.Keep(ctx, store.Prepared{Ref: c.Ref, Version: c.Version, Was: c.Prepared, Bytes: kept})
 	if err != nil {
 		return nil, false, &dlt.Error{Op: "keep prepared bytes", Kind: dlt.ErrUnavailable, Err: &plainError{text: err.Error()}}
 	}
@@ -44,9 +44,9 @@ func (s *sender) prepare(ctx context.Context, c *store.Claim, payload []byte, la
 
 const opPrepare = "prepare"
 
-// prepares reports whether a claim is prepared before its POST: if its row keeps no bytes, and
+// mustPrepare reports whether a claim is prepared before its POST: if its row keeps no bytes, and
 // before each POST if the traits have Renews.
-func (s *sender) prepares(c store.Claim) bool {
+func (s *sender) mustPrepare(c store.Claim) bool {
 	t := s.ledger.Traits(c.Key.Service)
 	return t.Prepares && (c.Prepared == nil || t.Renews)
 }

@@ -20,15 +20,15 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// preparer is the ledger's Prepare and the store's Keep in a test.
-type preparer struct {
+// prepareLedger is the ledger's Prepare and the store's Keep in a test.
+type prepareLedger struct {
 	prepare func(ctx context.Context, b batch.Attempt) ([]byte, error)
 	keep    func(ctx context.Context, p store.Prepared) (bool, error)
 	asked   []batch.Attempt
 	kept    []store.Prepared
 }
 
-func (p *preparer) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error) {
+func (p *prepareLedger) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error) {
 	p.asked = append(p.asked, b)
 	if p.prepare == nil {
 		return []byte("prepared"), nil
@@ -36,7 +36,7 @@ func (p *preparer) Prepare(ctx context.Context, b batch.Attempt) ([]byte, error)
 	return p.prepare(ctx, b)
 }
 
-func (p *preparer) options(o *submit.Options, l *ledger) {
+func (p *prepareLedger) options(o *submit.Options, l *ledger) {
 	l.preparer, l.traits.Prepares = p, true
 	o.Keep = func(ctx context.Context, kept store.Prepared) (bool, error) {
 		p.kept = append(p.kept, kept)
@@ -48,7 +48,7 @@ func (p *preparer) options(o *submit.Options, l *ledger) {
 }
 
 // posts posts a run of one claim.
-func (r *rig) posts(until time.Duration, c store.Claim) {
+func (r *submitterTest) posts(until time.Duration, c store.Claim) {
 	c.Ref.Key = batch.Key{Service: "s", ID: "a"}
 	c.Ref.Row, c.Version, c.From, c.Attempt = 7, 5, batch.Delayed, max(1, c.Attempt)
 	r.Post(store.ClaimedRun{Service: "s", Batches: []store.Claim{c}}, [][]byte{[]byte("payload")}, time.Now().Add(until))
@@ -56,11 +56,11 @@ func (r *rig) posts(until time.Duration, c store.Claim) {
 
 func TestPreparedBeforeTheFirstPost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{}
-		var r *rig
+		p := &prepareLedger{}
+		var r *submitterTest
 		var got []string
 		p.keep = func(context.Context, store.Prepared) (bool, error) {
-			assert.Empty(t, r.seen(), "nothing is posted before it is kept")
+			assert.Empty(t, r.requestsSoFar(), "nothing is posted before it is kept")
 			return true, nil
 		}
 		r = start(t, func(_ context.Context, a batch.Attempt) error {
@@ -70,7 +70,7 @@ func TestPreparedBeforeTheFirstPost(t *testing.T) {
 			}
 			return nil
 		}, p.options)
-		r.posts(far, store.Claim{Budget: batch.Budget{Attempts: 3}})
+		r.posts(farUntil, store.Claim{Budget: batch.Budget{Attempts: 3}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []batch.Attempt{{Key: batch.Key{Service: "s", ID: "a"}, Number: 1, Payload: []byte("payload")}}, p.asked, "once")
@@ -78,8 +78,8 @@ func TestPreparedBeforeTheFirstPost(t *testing.T) {
 			Ref: store.Ref{Key: batch.Key{Service: "s", ID: "a"}, Row: 7}, Version: 5, Bytes: []byte("prepared"),
 		}}, p.kept)
 		assert.Equal(t, []string{"prepared", "prepared"}, got, "with every try")
-		assert.Equal(t, []string{"a accepted"}, r.found())
-		r.quit()
+		assert.Equal(t, []string{"a accepted"}, r.findings())
+		r.stopAndWait()
 	})
 }
 
@@ -87,19 +87,19 @@ func TestPreparedBeforeTheFirstPost(t *testing.T) {
 // or during the first POST.
 func TestWhatIsKeptIsNotPreparedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{}
+		p := &prepareLedger{}
 		var got []string
 		r := start(t, func(_ context.Context, a batch.Attempt) error {
 			got = append(got, string(a.Prepared))
 			return nil
 		}, p.options)
-		r.posts(far, store.Claim{Attempt: 2, Doubt: true, Prepared: []byte("kept by the first")})
+		r.posts(farUntil, store.Claim{Attempt: 2, Doubt: true, Prepared: []byte("kept by the first")})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Empty(t, p.asked)
 		assert.Empty(t, p.kept)
 		assert.Equal(t, []string{"kept by the first"}, got)
-		r.quit()
+		r.stopAndWait()
 	})
 }
 
@@ -123,8 +123,8 @@ func TestWhatIsKeptGrows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var r *rig
-				p := &preparer{
+				var r *submitterTest
+				p := &prepareLedger{
 					prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) {
 						assert.Equal(t, "kept", string(a.Prepared))
 						assert.Equal(t, 2, a.Number)
@@ -132,7 +132,7 @@ func TestWhatIsKeptGrows(t *testing.T) {
 						return []byte(c.renewed), nil
 					},
 					keep: func(_ context.Context, p store.Prepared) (bool, error) {
-						assert.Empty(t, r.seen(), "nothing is posted before it is kept")
+						assert.Empty(t, r.requestsSoFar(), "nothing is posted before it is kept")
 						assert.Equal(t, "kept", string(p.Was))
 						assert.Equal(t, c.renewed, string(p.Bytes))
 						return c.did, nil
@@ -146,18 +146,18 @@ func TestWhatIsKeptGrows(t *testing.T) {
 					p.options(o, l)
 					l.traits.Renews = true
 				})
-				r.posts(far, store.Claim{Attempt: 2, Doubt: true, Prepared: []byte("kept"), Was: &store.Row{Version: 5, Prepared: []byte("kept")}})
+				r.posts(farUntil, store.Claim{Attempt: 2, Doubt: true, Prepared: []byte("kept"), Was: &store.Row{Version: 5, Prepared: []byte("kept")}})
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				assert.Equal(t, c.posted, got)
-				assert.Equal(t, []string{c.want}, r.found())
+				assert.Equal(t, []string{c.want}, r.findings())
 				assert.Equal(t, c.keeps, len(p.kept) == 1)
 				if c.keeps {
 					assert.Nil(t, r.outcomes[0].Was, "it has not what was kept since")
 				} else {
 					assert.NotNil(t, r.outcomes[0].Was, "the row is as it was claimed")
 				}
-				r.quit()
+				r.stopAndWait()
 			})
 		})
 	}
@@ -184,17 +184,17 @@ func TestNothingIsPostedThatIsNotKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &preparer{keep: c.keep}
-				r := start(t, fine, p.options)
+				p := &prepareLedger{keep: c.keep}
+				r := start(t, accept, p.options)
 				r.posts(2*timeout, store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true}})
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				assert.Empty(t, r.seen())
-				assert.Equal(t, []string{c.want}, r.found())
+				assert.Empty(t, r.requestsSoFar())
+				assert.Equal(t, []string{c.want}, r.findings())
 				assert.Len(t, p.kept, 1)
 				assert.True(t, r.outcomes[0].Refund, "nothing was posted")
-				assert.Empty(t, r.told(), "it says nothing about the ledger")
-				r.quit()
+				assert.Empty(t, r.eventsSoFar(), "it says nothing about the ledger")
+				r.stopAndWait()
 			})
 		})
 	}
@@ -230,12 +230,12 @@ func TestPrepareFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &preparer{prepare: c.prepare}
-				r := start(t, fine, p.options)
-				r.posts(far, store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true}})
+				p := &prepareLedger{prepare: c.prepare}
+				r := start(t, accept, p.options)
+				r.posts(farUntil, store.Claim{Spent: 1, Budget: batch.Budget{Attempts: 1, EveryTry: true}})
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
-				assert.Empty(t, r.seen())
+				assert.Empty(t, r.requestsSoFar())
 				assert.Empty(t, p.kept)
 				assert.Len(t, p.asked, c.asked)
 				require.Len(t, r.outcomes, 1)
@@ -244,8 +244,8 @@ func TestPrepareFails(t *testing.T) {
 				assert.Equal(t, c.kind, o.Error.Kind)
 				assert.True(t, o.Refund, "nothing was posted")
 				assert.False(t, o.Spend)
-				assert.Equal(t, c.pauses, len(r.told()) > 0, "told %v", r.told())
-				r.quit()
+				assert.Equal(t, c.pauses, len(r.eventsSoFar()) > 0, "told %v", r.eventsSoFar())
+				r.stopAndWait()
 			})
 		})
 	}
@@ -255,35 +255,35 @@ func TestPrepareFails(t *testing.T) {
 // definite failure.
 func TestPrepareRefusesAndSpends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return nil, dlt.ErrRejected }}
-		r := start(t, fine, p.options)
-		r.posts(far, store.Claim{})
+		p := &prepareLedger{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return nil, dlt.ErrRejected }}
+		r := start(t, accept, p.options)
+		r.posts(farUntil, store.Claim{})
 		synctest.Wait()
 		require.Len(t, r.outcomes, 1)
 		assert.True(t, r.outcomes[0].Spend)
 		assert.False(t, r.outcomes[0].Refund)
-		r.quit()
+		r.stopAndWait()
 	})
 }
 
 func TestPrepareAgainAfterBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{}
+		p := &prepareLedger{}
 		p.prepare = func(context.Context, batch.Attempt) ([]byte, error) {
 			if len(p.asked) < 3 {
 				return nil, dlt.ErrBusy
 			}
 			return []byte("prepared"), nil
 		}
-		r := start(t, fine, p.options)
-		r.posts(far, store.Claim{})
+		r := start(t, accept, p.options)
+		r.posts(farUntil, store.Claim{})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Len(t, p.asked, 3)
 		assert.Len(t, p.kept, 1)
-		assert.Equal(t, []string{"a accepted"}, r.found())
-		assert.Len(t, r.seen(), 1)
-		r.quit()
+		assert.Equal(t, []string{"a accepted"}, r.findings())
+		assert.Len(t, r.requestsSoFar(), 1)
+		r.stopAndWait()
 	})
 }
 
@@ -301,21 +301,21 @@ func TestPrepareIsWithinTheClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &preparer{prepare: func(ctx context.Context, _ batch.Attempt) ([]byte, error) {
+				p := &prepareLedger{prepare: func(ctx context.Context, _ batch.Attempt) ([]byte, error) {
 					deadline, ok := ctx.Deadline()
 					assert.True(t, ok)
 					assert.Equal(t, timeout, time.Until(deadline), "a request like others")
 					time.Sleep(c.takes)
 					return []byte("prepared"), nil
 				}}
-				r := start(t, fine, p.options)
+				r := start(t, accept, p.options)
 				r.posts(c.until, store.Claim{})
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				assert.Equal(t, []string{c.want}, r.found())
-				assert.Len(t, r.seen(), c.posts)
+				assert.Equal(t, []string{c.want}, r.findings())
+				assert.Len(t, r.requestsSoFar(), c.posts)
 				assert.Equal(t, c.until >= timeout, len(p.kept) == 1, "for the next attempt, if not for this")
-				r.quit()
+				r.stopAndWait()
 			})
 		})
 	}
@@ -323,31 +323,31 @@ func TestPrepareIsWithinTheClaim(t *testing.T) {
 
 func TestAStopCutsPrepareOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{prepare: func(ctx context.Context, _ batch.Attempt) ([]byte, error) {
+		p := &prepareLedger{prepare: func(ctx context.Context, _ batch.Attempt) ([]byte, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		r := start(t, fine, p.options)
-		r.posts(far, store.Claim{})
+		r := start(t, accept, p.options)
+		r.posts(farUntil, store.Claim{})
 		synctest.Wait()
 		begin := time.Now()
-		r.quit()
+		r.stopAndWait()
 		assert.Zero(t, time.Since(begin))
-		assert.Equal(t, []string{"a unposted"}, r.found())
-		assert.Empty(t, r.seen())
+		assert.Equal(t, []string{"a unposted"}, r.findings())
+		assert.Empty(t, r.requestsSoFar())
 	})
 }
 
 // If Prepare returns no bytes, nothing is kept.
 func TestPreparedNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return []byte{}, nil }}
-		r := start(t, fine, p.options)
-		r.posts(far, store.Claim{})
+		p := &prepareLedger{prepare: func(context.Context, batch.Attempt) ([]byte, error) { return []byte{}, nil }}
+		r := start(t, accept, p.options)
+		r.posts(farUntil, store.Claim{})
 		synctest.Wait()
 		assert.Empty(t, p.kept)
-		assert.Equal(t, []string{"a accepted"}, r.found())
-		r.quit()
+		assert.Equal(t, []string{"a accepted"}, r.findings())
+		r.stopAndWait()
 	})
 }
 
@@ -355,17 +355,17 @@ func TestPreparedNothing(t *testing.T) {
 // method.
 func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{}
-		r := start(t, fine, func(o *submit.Options, l *ledger) {
+		p := &prepareLedger{}
+		r := start(t, accept, func(o *submit.Options, l *ledger) {
 			p.options(o, l)
 			l.traits.Prepares = false
 		})
-		r.posts(far, store.Claim{})
+		r.posts(farUntil, store.Claim{})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Empty(t, p.asked)
-		assert.Equal(t, []string{"a accepted"}, r.found())
-		r.quit()
+		assert.Equal(t, []string{"a accepted"}, r.findings())
+		r.stopAndWait()
 	})
 }
 
@@ -373,7 +373,7 @@ func TestWhatIsDeniedIsNotPrepared(t *testing.T) {
 // saw, and those that the run has kept since.
 func TestPreparedBesideTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &preparer{prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) { return []byte("of " + a.ID), nil }}
+		p := &prepareLedger{prepare: func(_ context.Context, a batch.Attempt) ([]byte, error) { return []byte("of " + a.ID), nil }}
 		var posted [][][]byte
 		r := start(t, func(_ context.Context, a batch.Attempt) error {
 			posted = append(posted, a.Lane)
@@ -388,7 +388,7 @@ func TestPreparedBesideTheLane(t *testing.T) {
 				Ref: store.Ref{Key: batch.Key{Service: "s", ID: id}, Row: int64(i + 1)}, Version: 5, From: batch.Queued, Attempt: 1,
 			})
 		}
-		r.Post(run, [][]byte{[]byte("1"), []byte("2")}, time.Now().Add(far))
+		r.Post(run, [][]byte{[]byte("1"), []byte("2")}, time.Now().Add(farUntil))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		want := [][][]byte{{[]byte("ahead")}, {[]byte("ahead"), []byte("of a")}}
@@ -396,6 +396,6 @@ func TestPreparedBesideTheLane(t *testing.T) {
 		for i, a := range p.asked {
 			assert.Equal(t, want[i], a.Lane)
 		}
-		r.quit()
+		r.stopAndWait()
 	})
 }

@@ -38,24 +38,24 @@ func TestTheGate(t *testing.T) {
 						return c.err
 					}
 					return nil
-				}, func(o *submit.Options, _ *ledger) { o.Retry = never })
+				}, func(o *submit.Options, _ *ledger) { o.Retry = closedForASecond })
 				ctx, cancel := context.WithCancel(t.Context())
 				go r.feed(ctx, "s")
 				time.Sleep(time.Minute - time.Millisecond)
 				synctest.Wait()
-				probes := r.seen()
+				probes := r.requestsSoFar()
 				assert.LessOrEqual(t, len(probes), c.maxProbes)
 				assert.GreaterOrEqual(t, len(probes), 3)
-				require.Equal(t, []event{{0, true, "", true}}, r.told(), "paused, once")
+				require.Equal(t, []event{{0, true, "", true}}, r.eventsSoFar(), "paused, once")
 				require.ErrorIs(t, r.errs[0], c.err)
 				for i, q := range probes[1:] {
 					if e := new(dlt.Error); errors.As(c.err, &e) && e.RetryAfter > 0 {
-						assert.GreaterOrEqual(t, q.at-probes[i].at, e.RetryAfter)
+						assert.GreaterOrEqual(t, q.sentAfter-probes[i].sentAfter, e.RetryAfter)
 					}
 				}
 				time.Sleep(c.reopen)
 				synctest.Wait()
-				events := r.told()
+				events := r.eventsSoFar()
 				require.Len(t, events, 2, "resumed, once")
 				assert.False(t, events[1].paused)
 				assert.True(t, events[1].all)
@@ -64,8 +64,8 @@ func TestTheGate(t *testing.T) {
 					assert.NotEqual(t, store.Refused, o.Finding, "promise 10: nothing is burnt")
 				}
 				cancel()
-				r.quit()
-				assert.Greater(t, len(r.seen()), len(probes)+100, "and goes on at full speed")
+				r.stopAndWait()
+				assert.Greater(t, len(r.requestsSoFar()), len(probes)+100, "and goes on at full speed")
 			})
 		})
 	}
@@ -75,18 +75,18 @@ func TestTheGate(t *testing.T) {
 func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(ctx context.Context, a batch.Attempt) error {
-			_ = taking(100*time.Millisecond)(ctx, a)
+			_ = acceptAfter(100*time.Millisecond)(ctx, a)
 			return dlt.ErrBusy
-		}, func(o *submit.Options, _ *ledger) { o.Retry = never })
+		}, func(o *submit.Options, _ *ledger) { o.Retry = closedForASecond })
 		for i := range 8 {
-			r.post(far, batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
+			r.post(farUntil, batch.ServiceID(fmt.Sprint("s", i)), batch.ID(fmt.Sprint("b", i)))
 		}
-		r.post(far, "late", "late")
+		r.post(farUntil, "late", "late")
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		assert.Len(t, r.told(), 1)
-		assert.Len(t, r.seen(), 8)
-		assert.Contains(t, r.found(), "late unposted", "what was claimed and cannot be posted is put back")
+		assert.Len(t, r.eventsSoFar(), 1)
+		assert.Len(t, r.requestsSoFar(), 8)
+		assert.Contains(t, r.findings(), "late unposted", "what was claimed and cannot be posted is put back")
 		n, again := r.Room()
 		assert.Zero(t, n)
 		assert.Positive(t, again)
@@ -94,7 +94,7 @@ func TestManyBusyAnswersCloseTheGateOnce(t *testing.T) {
 		time.Sleep(again)
 		n, _ = r.Room()
 		assert.Equal(t, 1, n, "room for the probe")
-		r.quit()
+		r.stopAndWait()
 	})
 }
 
@@ -107,20 +107,20 @@ func TestPausedAndResumedAreReportedInOrder(t *testing.T) {
 			if a.ID == "busy" {
 				return dlt.ErrBusy
 			}
-			return taking(100*time.Millisecond)(ctx, a) // sent before the gate closed; its answer opens the gate
+			return acceptAfter(100*time.Millisecond)(ctx, a) // sent before the gate closed; its answer opens the gate
 		}, func(o *submit.Options, _ *ledger) {
-			o.Retry = never
+			o.Retry = closedForASecond
 			o.Paused = func(submit.Scope, error) {
 				time.Sleep(time.Second)
 				events = append(events, "paused")
 			}
 			o.Resumed = func(submit.Scope) { events = append(events, "resumed") }
 		})
-		r.post(far, "s", "fine")
+		r.post(farUntil, "s", "fine")
 		synctest.Wait()
-		r.post(far, "t", "busy")
+		r.post(farUntil, "t", "busy")
 		time.Sleep(5 * time.Second)
-		r.quit()
+		r.stopAndWait()
 		assert.Equal(t, []string{"paused", "resumed"}, events)
 	})
 }
@@ -135,11 +135,11 @@ func TestPressureSlowsItsScope(t *testing.T) {
 						return dlt.ErrBusy
 					}
 					return nil
-				}, func(o *submit.Options, l *ledger) { o.Retry, l.traits.PressureScope = never, scope })
-				r.post(far, "busy", "a")
+				}, func(o *submit.Options, l *ledger) { o.Retry, l.traits.PressureScope = closedForASecond, scope })
+				r.post(farUntil, "busy", "a")
 				synctest.Wait()
-				r.post(far, "other", "b")
-				r.post(far, "busy", "c")
+				r.post(farUntil, "other", "b")
+				r.post(farUntil, "busy", "c")
 				synctest.Wait()
 				assert.Positive(t, r.Closed("busy"))
 				assert.Equal(t, !others, r.Closed("other") > 0)
@@ -149,14 +149,14 @@ func TestPressureSlowsItsScope(t *testing.T) {
 				if others {
 					want[1] = "b accepted"
 				}
-				assert.ElementsMatch(t, want, r.found())
-				events := r.told()
+				assert.ElementsMatch(t, want, r.findings())
+				events := r.eventsSoFar()
 				require.Len(t, events, 1)
 				assert.Equal(t, !others, events[0].all)
 				if others {
 					assert.Equal(t, batch.ServiceID("busy"), events[0].service)
 				}
-				r.quit()
+				r.stopAndWait()
 			})
 		})
 	}
@@ -164,43 +164,43 @@ func TestPressureSlowsItsScope(t *testing.T) {
 
 func TestRoomIsWhatHandsCanPost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(100*time.Millisecond), func(o *submit.Options, _ *ledger) { o.MaxBatches = 6 })
+		r := start(t, acceptAfter(100*time.Millisecond), func(o *submit.Options, _ *ledger) { o.MaxBatches = 6 })
 		room := func() int { n, _ := r.Room(); return n }
 		assert.Equal(t, 6, room(), "at most ClaimLimit")
 		for i := range 5 {
-			r.post(far, "s", batch.ID(fmt.Sprint(i)))
+			r.post(farUntil, "s", batch.ID(fmt.Sprint(i)))
 		}
 		synctest.Wait()
 		assert.Equal(t, 3, room(), "the free hands")
 		for i := range 3 {
-			r.post(far, "s", batch.ID(fmt.Sprint("m", i)))
+			r.post(farUntil, "s", batch.ID(fmt.Sprint("m", i)))
 		}
 		synctest.Wait()
 		assert.Zero(t, room())
-		r.post(far, "s", "waits")
+		r.post(farUntil, "s", "waits")
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, 6, room(), "what was posted lately, at most ClaimLimit")
 		r.mu.Lock()
-		ready := r.ready
+		ready := r.readyCalls
 		r.mu.Unlock()
 		assert.GreaterOrEqual(t, ready, 8, "told whenever a hand is free")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Len(t, r.found(), 9)
-		r.quit()
+		assert.Len(t, r.findings(), 9)
+		r.stopAndWait()
 	})
 }
 
 // One hand posts all batches of a run, so Room counts batches, not runs.
 func TestRoomCountsBatchesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(time.Millisecond), func(o *submit.Options, _ *ledger) { o.MaxBatches = 100 })
+		r := start(t, acceptAfter(time.Millisecond), func(o *submit.Options, _ *ledger) { o.MaxBatches = 100 })
 		var ids []batch.ID
 		for i := range 40 {
 			ids = append(ids, batch.ID(fmt.Sprint(i)))
 		}
-		r.post(far, "s", ids...)
+		r.post(farUntil, "s", ids...)
 		time.Sleep(30*time.Millisecond + time.Microsecond)
 		synctest.Wait()
 		n, _ := r.Room()
@@ -209,16 +209,16 @@ func TestRoomCountsBatchesOfRuns(t *testing.T) {
 		synctest.Wait()
 		n, _ = r.Room()
 		assert.Equal(t, 40, n)
-		r.quit()
+		r.stopAndWait()
 	})
 }
 
 // Runs that wait for a hand reduce Room.
 func TestQueuedRunsTakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(500*time.Millisecond), nil)
+		r := start(t, acceptAfter(500*time.Millisecond), nil)
 		for i := range 8 {
-			r.post(far, "s", batch.ID(fmt.Sprint(i)))
+			r.post(farUntil, "s", batch.ID(fmt.Sprint(i)))
 		}
 		synctest.Wait()
 		time.Sleep(500 * time.Millisecond)
@@ -226,13 +226,13 @@ func TestQueuedRunsTakeRoom(t *testing.T) {
 		n, _ := r.Room()
 		require.Equal(t, 8, n)
 		for i := range 8 {
-			r.post(far, "s", batch.ID(fmt.Sprint("n", i)))
+			r.post(farUntil, "s", batch.ID(fmt.Sprint("n", i)))
 		}
 		synctest.Wait()
-		r.post(far, "s", "q1", "q2", "q3")
+		r.post(farUntil, "s", "q1", "q2", "q3")
 		n, _ = r.Room()
 		assert.Equal(t, 5, n, "eight were posted lately, and three wait")
-		r.quit()
+		r.stopAndWait()
 	})
 }
 
@@ -242,29 +242,29 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(ctx context.Context, a batch.Attempt) error {
 			if a.Service[0] == 'h' {
-				return taking(time.Hour)(ctx, a)
+				return acceptAfter(time.Hour)(ctx, a)
 			}
 			return nil
 		}, nil)
 		for i := range 8 {
-			r.post(far, batch.ServiceID(fmt.Sprint("h", i)), batch.ID(fmt.Sprint("x", i)))
+			r.post(farUntil, batch.ServiceID(fmt.Sprint("h", i)), batch.ID(fmt.Sprint("x", i)))
 		}
 		time.Sleep(2 * timeout) // the pool knows by now that they hang
-		r.post(far, "h0", "y0")
-		r.post(far, "h1", "y1")
+		r.post(farUntil, "h0", "y0")
+		r.post(farUntil, "h1", "y1")
 		synctest.Wait()
 		assert.Positive(t, r.Closed("h2"), "two of eight hands are theirs")
 		assert.Zero(t, r.Closed("good"))
 		n, _ := r.Room()
 		assert.Equal(t, 8, n)
-		before := r.readies()
-		r.post(far, "h2", "y2") // a run that was claimed nevertheless does not hold up others
+		before := r.readyCount()
+		r.post(farUntil, "h2", "y2") // a run that was claimed nevertheless does not hold up others
 		synctest.Wait()
-		assert.Greater(t, r.readies(), before, "whoever saw it count for Room looks again")
-		r.post(far, "good", "g")
+		assert.Greater(t, r.readyCount(), before, "whoever saw it count for Room looks again")
+		r.post(farUntil, "good", "g")
 		synctest.Wait()
-		assert.Contains(t, r.found(), "g accepted")
-		r.quit()
+		assert.Contains(t, r.findings(), "g accepted")
+		r.stopAndWait()
 	})
 }
 
@@ -272,7 +272,7 @@ func TestServicesThatHangAreClosed(t *testing.T) {
 // another lane would be claimed meanwhile, find no room, and go back behind all others.
 func TestRoomCountsRunsOnTheirWayToTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r *rig
+		var r *submitterTest
 		var rooms []int
 		begin := time.Now()
 		r = build(func(context.Context, batch.Attempt) error {
@@ -298,6 +298,6 @@ func TestRoomCountsRunsOnTheirWayToTheGate(t *testing.T) {
 		require.Equal(t, []int{7, 0}, rooms)
 		n, _ = r.Room()
 		assert.Equal(t, 4, n, "half of the pool")
-		r.quit()
+		r.stopAndWait()
 	})
 }

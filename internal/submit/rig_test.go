@@ -20,7 +20,7 @@ type ledger struct {
 	dlt.Ledger
 	traits   dlt.Traits
 	submit   func(ctx context.Context, a batch.Attempt) error
-	lister   *lister
+	lister   *listLedger
 	preparer interface {
 		Prepare(ctx context.Context, a batch.Attempt) ([]byte, error)
 	}
@@ -41,46 +41,46 @@ func (l *ledger) Submit(ctx context.Context, a batch.Attempt) error {
 
 // request is one Submit as the ledger saw it.
 type request struct {
-	at, deadline time.Duration
-	id           batch.ID
-	attempt      int
-	payload      string
+	sentAfter, deadline time.Duration
+	id                  batch.ID
+	attempt             int
+	payload             string
 }
 
 type event struct {
-	at      time.Duration
-	paused  bool
-	service batch.ServiceID
-	all     bool
+	reportedAfter time.Duration
+	paused        bool
+	service       batch.ServiceID
+	all           bool
 }
 
-// rig is a submitter that runs, and a record of its work.
-type rig struct {
+// submitterTest is a submitter that runs, and a record of its work.
+type submitterTest struct {
 	*submit.Submitter
 	ledger *ledger
 	begin  time.Time
 	ended  chan struct{}
 	stop   context.CancelFunc
 
-	mu       sync.Mutex
-	requests []request
-	lists    []string // the ids of each request with several batches
-	outcomes []store.Outcome
-	events   []event
-	errs     []error
-	ready    int
+	mu         sync.Mutex
+	requests   []request
+	lists      []string // the ids of each request with several batches
+	outcomes   []store.Outcome
+	events     []event
+	errs       []error
+	readyCalls int
 }
 
 // start runs a submitter whose ledger answers with answer, after noting the request.
-func start(t *testing.T, answer func(ctx context.Context, a batch.Attempt) error, change func(*submit.Options, *ledger)) *rig {
+func start(t *testing.T, answer func(ctx context.Context, a batch.Attempt) error, change func(*submit.Options, *ledger)) *submitterTest {
 	r := build(answer, change)
 	r.run(t)
 	return r
 }
 
 // build makes the rig that run runs.
-func build(answer func(ctx context.Context, a batch.Attempt) error, change func(*submit.Options, *ledger)) *rig {
-	r := &rig{begin: time.Now(), ended: make(chan struct{})}
+func build(answer func(ctx context.Context, a batch.Attempt) error, change func(*submit.Options, *ledger)) *submitterTest {
+	r := &submitterTest{begin: time.Now(), ended: make(chan struct{})}
 	r.ledger = &ledger{traits: dlt.Traits{Name: "fake"}, submit: func(ctx context.Context, a batch.Attempt) error {
 		deadline, _ := ctx.Deadline()
 		r.mu.Lock()
@@ -101,7 +101,7 @@ func build(answer func(ctx context.Context, a batch.Attempt) error, change func(
 			defer r.mu.Unlock()
 			r.outcomes = append(r.outcomes, o)
 		},
-		Ready: func() { r.mu.Lock(); defer r.mu.Unlock(); r.ready++ },
+		Ready: func() { r.mu.Lock(); defer r.mu.Unlock(); r.readyCalls++ },
 		Paused: func(sc submit.Scope, err error) {
 			note(true, sc.Service, sc.All)
 			r.mu.Lock()
@@ -117,7 +117,7 @@ func build(answer func(ctx context.Context, a batch.Attempt) error, change func(
 	return r
 }
 
-func (r *rig) run(t *testing.T) {
+func (r *submitterTest) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stop = cancel
 	go func() {
@@ -127,7 +127,7 @@ func (r *rig) run(t *testing.T) {
 }
 
 // post posts a run whose requests must have ended at until after now.
-func (r *rig) post(until time.Duration, service batch.ServiceID, ids ...batch.ID) {
+func (r *submitterTest) post(until time.Duration, service batch.ServiceID, ids ...batch.ID) {
 	run := store.ClaimedRun{Service: service}
 	var payloads [][]byte
 	for _, id := range ids {
@@ -139,26 +139,26 @@ func (r *rig) post(until time.Duration, service batch.ServiceID, ids ...batch.ID
 	r.Post(run, payloads, time.Now().Add(until))
 }
 
-// quit stops the submitter and waits for it.
-func (r *rig) quit() {
+// stopAndWait stops the submitter and waits for it.
+func (r *submitterTest) stopAndWait() {
 	r.stop()
 	<-r.ended
 }
 
-func (r *rig) seen() []request {
+func (r *submitterTest) requestsSoFar() []request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.requests)
 }
 
-func (r *rig) told() []event {
+func (r *submitterTest) eventsSoFar() []event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
 }
 
-// found returns the findings so far, as "id finding", in the order of recording.
-func (r *rig) found() (out []string) {
+// findings returns the findings so far, as "id finding", in the order of recording.
+func (r *submitterTest) findings() (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, o := range r.outcomes {
@@ -167,10 +167,10 @@ func (r *rig) found() (out []string) {
 	return out
 }
 
-func fine(context.Context, batch.Attempt) error { return nil }
+func accept(context.Context, batch.Attempt) error { return nil }
 
-// scripted answers with each error in turn, and then always with the last one.
-func scripted(answers ...error) func(context.Context, batch.Attempt) error {
+// answerInTurn answers with each error in turn, and then always with the last one.
+func answerInTurn(answers ...error) func(context.Context, batch.Attempt) error {
 	var mu sync.Mutex
 	return func(context.Context, batch.Attempt) error {
 		mu.Lock()
@@ -183,7 +183,7 @@ func scripted(answers ...error) func(context.Context, batch.Attempt) error {
 	}
 }
 
-func taking(d time.Duration) func(context.Context, batch.Attempt) error {
+func acceptAfter(d time.Duration) func(context.Context, batch.Attempt) error {
 	return func(ctx context.Context, _ batch.Attempt) error {
 		select {
 		case <-ctx.Done():
@@ -196,10 +196,10 @@ func taking(d time.Duration) func(context.Context, batch.Attempt) error {
 
 // feed keeps posting single batches of one service while there is room, as the
 // queuer does, until the test ends.
-func (r *rig) feed(ctx context.Context, service batch.ServiceID) {
+func (r *submitterTest) feed(ctx context.Context, service batch.ServiceID) {
 	for i := 0; ctx.Err() == nil; i++ {
 		if n, _ := r.Room(); n > 0 && r.Closed(service) == 0 {
-			r.post(far, service, batch.ID(fmt.Sprint(service, i)))
+			r.post(farUntil, service, batch.ID(fmt.Sprint(service, i)))
 		}
 		select {
 		case <-ctx.Done():
@@ -208,11 +208,11 @@ func (r *rig) feed(ctx context.Context, service batch.ServiceID) {
 	}
 }
 
-func never(batch.ServiceID) (int, time.Duration) { return 0, time.Second }
+func closedForASecond(batch.ServiceID) (int, time.Duration) { return 0, time.Second }
 
-// readies returns how often the queuer was woken.
-func (r *rig) readies() int {
+// readyCount returns how often the queuer was woken.
+func (r *submitterTest) readyCount() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ready
+	return r.readyCalls
 }

@@ -62,12 +62,12 @@ type Submitter struct {
 	sender *sender
 	wake   chan struct{}
 
-	mu         sync.Mutex
-	queue      []run // taken and not yet given to a hand
-	bytes      int   // size of the payloads in the queue and in the hands
-	full       bool  // whether Room was 0 because of the queue
-	stopped    bool  // whether nothing more is posted
-	beforeGate int   // batches that have a hand and that the gate does not know of yet
+	mu            sync.Mutex
+	queue         []run // taken and not yet given to a hand
+	payloadBytes  int   // size of the payloads in the queue and in the hands
+	isFull        bool  // whether Room was 0 because of the queue
+	isStopped     bool  // whether nothing more is posted
+	batchesAtGate int   // batches that have a hand and that the gate does not know of yet
 }
 
 // run is a claimed run with everything needed to post it.
@@ -80,8 +80,8 @@ type run struct {
 
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
-	g := &gates{ledger: l, o: &o, byScope: map[Scope]*gate{}, forgetAt: maxGates}
-	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, o: &o, gates: g}, wake: make(chan struct{}, 1)}
+	g := &gates{ledger: l, options: &o, byScope: map[Scope]*gate{}, forgetAt: maxGates}
+	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, options: &o, gates: g}, wake: make(chan struct{}, 1)}
 	s.pool = pool.New(o.MaxRequests, o.hangsAfter(), func() {
 		loop.Poke(s.wake)
 		o.Ready()
@@ -98,16 +98,16 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
 	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.MaxBatches)
 	s.mu.Lock()
-	if s.stopped {
+	if s.isStopped {
 		s.mu.Unlock()
 		return 0, 0
 	}
 	queued := s.queuedBatches()
-	if heavy := s.o.MaxBytes > 0 && s.bytes >= s.o.MaxBytes; heavy {
+	if heavy := s.o.MaxBytes > 0 && s.payloadBytes >= s.o.MaxBytes; heavy {
 		n = 0
 	}
-	s.full = queued > 0 && n <= queued
-	ready := s.beforeGate
+	s.isFull = queued > 0 && n <= queued
+	ready := s.batchesAtGate
 	s.mu.Unlock()
 	n -= queued
 	// A closed gate stops everything only if there is one ledger. That there is one gate does not
@@ -116,7 +116,7 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 	if g := s.gates.onlyGate(); g != nil && !s.ledger.Traits("").Routed {
 		if g.closedFor(now) > 0 {
 			return 0, g.closedFor(now)
-		} else if probe := g.room(now) - queued - ready; probe < n && g.restricted() {
+		} else if probe := g.freePlaces(now) - queued - ready; probe < n && g.isRestricted() {
 			n, again = probe, probePause
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Submitter) BytesLeft() int {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(1, s.o.MaxBytes-s.bytes)
+	return max(1, s.o.MaxBytes-s.payloadBytes)
 }
 
 // Busy returns how many requests are under way.
@@ -145,7 +145,7 @@ func (s *Submitter) PausedBy(service batch.ServiceID, after time.Duration) (why 
 // PauseOver reports whether the pause of a scope has been over for longer than after, and nothing
 // waited that could have found out whether the ledger takes batches again.
 func (s *Submitter) PauseOver(sc Scope, after time.Duration) bool {
-	return s.gates.pauseOver(sc, after)
+	return s.gates.pauseHasEnded(sc, after)
 }
 
 // Closed returns for how long no batch of a service may be sent.
@@ -175,7 +175,7 @@ func (s *Submitter) queuedBatches() (n int) {
 // batch whose payload is nil fails without being sent.
 func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
 	s.mu.Lock()
-	if s.stopped {
+	if s.isStopped {
 		s.mu.Unlock()
 		s.Return(r.Batches)
 		return
@@ -184,7 +184,7 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 	for _, p := range payloads {
 		size += len(p)
 	}
-	s.bytes += size
+	s.payloadBytes += size
 	s.queue = append(s.queue, run{r, payloads, size, until})
 	s.mu.Unlock()
 	loop.Poke(s.wake)
@@ -220,7 +220,7 @@ func (s *Submitter) Run(ctx context.Context) {
 func (s *Submitter) drain() {
 	s.mu.Lock()
 	queue := s.queue
-	s.queue, s.stopped = nil, true
+	s.queue, s.isStopped = nil, true
 	s.mu.Unlock()
 	for _, r := range queue {
 		s.releasePayloads(r)
@@ -242,13 +242,13 @@ func (s *Submitter) dispatch(ctx context.Context, hands *sync.WaitGroup) (left, 
 			rest = append(rest, r)
 			continue
 		}
-		s.beforeGate += len(r.Batches)
+		s.batchesAtGate += len(r.Batches)
 		hands.Go(func() { s.work(ctx, r, hand) })
 	}
 	clear(s.queue[len(rest):])
 	s.queue = rest
-	if room = s.full && len(rest) < before; room {
-		s.full = false
+	if room = s.isFull && len(rest) < before; room {
+		s.isFull = false
 	}
 	return len(rest) > 0, room
 }
@@ -274,7 +274,7 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 func (s *Submitter) releasePayloads(r run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bytes -= r.bytes
+	s.payloadBytes -= r.bytes
 }
 
 // takeNext takes the first waiting run that may have a hand.
@@ -291,7 +291,7 @@ func (s *Submitter) takeNext(ctx context.Context) (run, *pool.Hand, bool) {
 			} else {
 				s.queue = slices.Delete(s.queue, i, i+1)
 			}
-			s.beforeGate += len(r.Batches)
+			s.batchesAtGate += len(r.Batches)
 			return r, hand, true
 		}
 	}
@@ -302,8 +302,8 @@ func (s *Submitter) takeNext(ctx context.Context) (run, *pool.Hand, bool) {
 // and puts the rest back. used reports whether anything was sent, and hung whether the last
 // request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
-	at := approach{s: s, batches: len(r.Batches)}
-	defer at.end()
+	at := batchesBeforeGate{s: s, batches: len(r.Batches)}
+	defer at.passGate()
 	prepared := s.sender.runPrepared(r)
 	alone := 0 // batches before this index are sent one by one, since their list was refused or could not be taken yet
 	for i := 0; i < len(r.Batches); {
@@ -334,7 +334,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			alone = i + n
 			continue
 		}
-		known := recordable(n, err)
+		known := recordedPart(n, err)
 		for _, c := range r.Batches[i : i+known] {
 			o := submitter.Judge(c, err, wasSent(post), s.o.Rules)
 			o.Post, o.Report = post, reportOf(c, o, err, post.Took)
@@ -350,17 +350,17 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 	return used, hung
 }
 
-// approach counts the batches of a run between its hand and the gate.
-type approach struct {
+// batchesBeforeGate counts the batches of a run between its hand and the gate.
+type batchesBeforeGate struct {
 	s       *Submitter
 	batches int
 }
 
-// end is called when the gate knows of the run, or never will.
-func (a *approach) end() {
+// passGate is called when the gate knows of the run, or never will.
+func (a *batchesBeforeGate) passGate() {
 	if a.batches > 0 {
 		a.s.mu.Lock()
-		a.s.beforeGate -= a.batches
+		a.s.batchesAtGate -= a.batches
 		a.s.mu.Unlock()
 		a.batches = 0
 	}

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	timeout = 10 * time.Second
-	far     = time.Hour // a value of until that has no effect
+	timeout  = 10 * time.Second
+	farUntil = time.Hour // a value of until that has no effect
 )
 
 func TestARunIsPostedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(time.Second), nil)
-		r.post(far, "s", "a", "b", "c")
+		r := start(t, acceptAfter(time.Second), nil)
+		r.post(farUntil, "s", "a", "b", "c")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, []request{
 			{0, timeout, "a", 1, "payload of a"},
 			{time.Second, time.Second + timeout, "b", 1, "payload of b"},
 			{2 * time.Second, 2*time.Second + timeout, "c", 1, "payload of c"},
-		}, r.seen())
-		assert.Equal(t, []string{"a accepted", "b accepted", "c accepted"}, r.found())
-		r.quit()
+		}, r.requestsSoFar())
+		assert.Equal(t, []string{"a accepted", "b accepted", "c accepted"}, r.findings())
+		r.stopAndWait()
 	})
 }
 
@@ -55,14 +55,14 @@ func TestARunStopsAtItsFirstFailure(t *testing.T) {
 					}
 					return nil
 				}, nil)
-				r.post(far, "s", "a", "b", "c", "d")
+				r.post(farUntil, "s", "a", "b", "c", "d")
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				assert.Equal(t, []string{"a accepted", c.want, "c unposted", "d unposted"}, r.found())
-				for _, q := range r.seen() {
+				assert.Equal(t, []string{"a accepted", c.want, "c unposted", "d unposted"}, r.findings())
+				for _, q := range r.requestsSoFar() {
 					assert.NotContains(t, []batch.ID{"c", "d"}, q.id)
 				}
-				r.quit()
+				r.stopAndWait()
 			})
 		})
 	}
@@ -91,23 +91,23 @@ func TestQuickRetries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, scripted(c.answers...), nil)
-				r.post(far, "s", "a")
+				r := start(t, answerInTurn(c.answers...), nil)
+				r.post(farUntil, "s", "a")
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				assert.Equal(t, []string{c.want}, r.found(), "one outcome for the attempt")
-				got := r.seen()
+				assert.Equal(t, []string{c.want}, r.findings(), "one outcome for the attempt")
+				got := r.requestsSoFar()
 				assert.Len(t, got, c.tries)
 				for i, q := range got {
 					assert.Equal(t, 1, q.attempt, "the same attempt")
 					if i > 0 {
-						pause := q.at - got[i-1].at
+						pause := q.sentAfter - got[i-1].sentAfter
 						least := 250 * time.Millisecond << (i - 1)
 						assert.GreaterOrEqual(t, pause, least*8/10)
 						assert.LessOrEqual(t, pause, least*12/10+1)
 					}
 				}
-				r.quit()
+				r.stopAndWait()
 			})
 		})
 	}
@@ -128,13 +128,13 @@ func TestNoQuickRetryBehindAcceptedBatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, scripted(c.answers...), func(o *submit.Options, _ *ledger) { o.Reliant = true })
-				r.post(far, "s", "a")
+				r := start(t, answerInTurn(c.answers...), func(o *submit.Options, _ *ledger) { o.Reliant = true })
+				r.post(farUntil, "s", "a")
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				assert.Equal(t, []string{c.want}, r.found())
-				assert.Len(t, r.seen(), c.tries)
-				r.quit()
+				assert.Equal(t, []string{c.want}, r.findings())
+				assert.Len(t, r.requestsSoFar(), c.tries)
+				r.stopAndWait()
 			})
 		})
 	}
@@ -142,35 +142,35 @@ func TestNoQuickRetryBehindAcceptedBatches(t *testing.T) {
 
 func TestQuickRetriesHonourRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, scripted(&dlt.Error{Kind: dlt.ErrBusy, RetryAfter: 7 * time.Second}, nil), nil)
-		r.post(far, "s", "a")
+		r := start(t, answerInTurn(&dlt.Error{Kind: dlt.ErrBusy, RetryAfter: 7 * time.Second}, nil), nil)
+		r.post(farUntil, "s", "a")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Len(t, r.seen(), 2)
-		assert.Equal(t, 7*time.Second, r.seen()[1].at)
-		assert.Equal(t, []string{"a accepted"}, r.found())
-		r.quit()
+		require.Len(t, r.requestsSoFar(), 2)
+		assert.Equal(t, 7*time.Second, r.requestsSoFar()[1].sentAfter)
+		assert.Equal(t, []string{"a accepted"}, r.findings())
+		r.stopAndWait()
 	})
 }
 
 // Promise 4: quick retries fit into the claim.
 func TestQuickRetriesFitIntoTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, scripted(dlt.ErrBusy), nil)
+		r := start(t, answerInTurn(dlt.ErrBusy), nil)
 		until := timeout + 500*time.Millisecond // room for one pause of 250 ms, and not for the next one of 500 ms
 		r.post(until, "s", "a")
 		time.Sleep(until - timeout)
 		synctest.Wait()
-		assert.Equal(t, []string{"a failed"}, r.found(), "it does not wait for a retry that cannot be")
+		assert.Equal(t, []string{"a failed"}, r.findings(), "it does not wait for a retry that cannot be")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		got := r.seen()
+		got := r.requestsSoFar()
 		assert.Len(t, got, 2)
 		for _, q := range got {
-			assert.LessOrEqual(t, q.at+timeout, until)
+			assert.LessOrEqual(t, q.sentAfter+timeout, until)
 		}
-		assert.Equal(t, []string{"a failed"}, r.found())
-		r.quit()
+		assert.Equal(t, []string{"a failed"}, r.findings())
+		r.stopAndWait()
 	})
 }
 
@@ -188,16 +188,16 @@ func TestNoRequestStartsTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := start(t, taking(4*time.Second), nil)
+				r := start(t, acceptAfter(4*time.Second), nil)
 				r.post(c.until, "s", "a", "b", "c", "d")
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				assert.Equal(t, c.want, r.found())
-				for _, q := range r.seen() {
-					assert.LessOrEqual(t, q.at+timeout, c.until)
+				assert.Equal(t, c.want, r.findings())
+				for _, q := range r.requestsSoFar() {
+					assert.LessOrEqual(t, q.sentAfter+timeout, c.until)
 					assert.LessOrEqual(t, q.deadline, c.until)
 				}
-				r.quit()
+				r.stopAndWait()
 			})
 		})
 	}
@@ -206,21 +206,21 @@ func TestNoRequestStartsTooLate(t *testing.T) {
 // Promise 4, second half: a request that hangs is cut off, and no request outlives its claim.
 func TestARequestThatHangsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(time.Hour), nil)
+		r := start(t, acceptAfter(time.Hour), nil)
 		r.post(timeout+3*time.Second, "s", "a", "b")
 		time.Sleep(timeout - 1)
 		synctest.Wait()
-		require.Empty(t, r.found())
+		require.Empty(t, r.findings())
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		assert.Equal(t, []string{"a doubtful", "b unposted"}, r.found())
-		r.quit()
+		assert.Equal(t, []string{"a doubtful", "b unposted"}, r.findings())
+		r.stopAndWait()
 	})
 }
 
 func TestABatchWithoutItsPayloadFailsUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, fine, nil)
+		r := start(t, accept, nil)
 		run := store.ClaimedRun{Service: "s"}
 		for _, id := range []batch.ID{"a", "gone", "after"} {
 			run.Batches = append(run.Batches, store.Claim{
@@ -228,34 +228,34 @@ func TestABatchWithoutItsPayloadFailsUnsent(t *testing.T) {
 				Budget: batch.Budget{Attempts: 1, EveryTry: true},
 			})
 		}
-		r.Post(run, [][]byte{[]byte("x"), nil, []byte("x")}, time.Now().Add(far))
+		r.Post(run, [][]byte{[]byte("x"), nil, []byte("x")}, time.Now().Add(farUntil))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Equal(t, []string{"a accepted", "gone failed", "after unposted"}, r.found())
+		assert.Equal(t, []string{"a accepted", "gone failed", "after unposted"}, r.findings())
 		assert.False(t, r.outcomes[1].Spend, "nothing was posted")
 		assert.Equal(t, time.Second, r.outcomes[1].Delay)
-		assert.Len(t, r.seen(), 1)
-		assert.Empty(t, r.told(), "and it is no news about the ledger")
-		r.quit()
+		assert.Len(t, r.requestsSoFar(), 1)
+		assert.Empty(t, r.eventsSoFar(), "and it is no news about the ledger")
+		r.stopAndWait()
 	})
 }
 
 // A stop puts back the runs that no hand has taken and lets the requests under way end.
 func TestAStopDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, taking(5*time.Second), func(o *submit.Options, _ *ledger) { o.MaxRequests = 1 })
-		r.post(far, "s", "a1", "a2")
+		r := start(t, acceptAfter(5*time.Second), func(o *submit.Options, _ *ledger) { o.MaxRequests = 1 })
+		r.post(farUntil, "s", "a1", "a2")
 		synctest.Wait()
-		r.post(far, "t", "b1", "b2") // waits for the hand, until the first run's request becomes slow after a second
+		r.post(farUntil, "t", "b1", "b2") // waits for the hand, until the first run's request becomes slow after a second
 		time.Sleep(500 * time.Millisecond)
 		r.stop()
 		synctest.Wait()
-		assert.Equal(t, []string{"b1 unposted", "b2 unposted"}, r.found(), "at once")
+		assert.Equal(t, []string{"b1 unposted", "b2 unposted"}, r.findings(), "at once")
 		n, again := r.Room()
 		assert.Zero(t, n)
 		assert.Zero(t, again)
-		r.post(far, "u", "c")
-		assert.Contains(t, r.found(), "c unposted", "and so is what comes later")
+		r.post(farUntil, "u", "c")
+		assert.Contains(t, r.findings(), "c unposted", "and so is what comes later")
 		select {
 		case <-r.ended:
 			t.Fatal("a1 is still under way")
@@ -263,19 +263,19 @@ func TestAStopDrains(t *testing.T) {
 		}
 		<-r.ended
 		assert.Equal(t, 5*time.Second, time.Since(r.begin))
-		assert.Equal(t, []string{"b1 unposted", "b2 unposted", "c unposted", "a1 accepted", "a2 unposted"}, r.found())
-		assert.Len(t, r.seen(), 1)
+		assert.Equal(t, []string{"b1 unposted", "b2 unposted", "c unposted", "a1 accepted", "a2 unposted"}, r.findings())
+		assert.Len(t, r.requestsSoFar(), 1)
 	})
 }
 
 func TestAStopEndsThePauseBeforeAQuickRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, scripted(&dlt.Error{Kind: dlt.ErrBusy, RetryAfter: time.Minute}), nil)
-		r.post(far, "s", "a")
+		r := start(t, answerInTurn(&dlt.Error{Kind: dlt.ErrBusy, RetryAfter: time.Minute}), nil)
+		r.post(farUntil, "s", "a")
 		time.Sleep(time.Second)
-		r.quit()
+		r.stopAndWait()
 		assert.Equal(t, time.Second, time.Since(r.begin))
-		assert.Equal(t, []string{"a failed"}, r.found())
+		assert.Equal(t, []string{"a failed"}, r.findings())
 	})
 }
 
@@ -283,19 +283,19 @@ func TestAStopEndsThePauseBeforeAQuickRetry(t *testing.T) {
 // queuer, which found no room before, is told at once, and not when the run's first request ends.
 func TestARunThatGetsAHandMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := build(taking(time.Second), nil)
-		r.post(far, "s", "a", "b", "c", "d", "e", "f", "g", "h")
+		r := build(acceptAfter(time.Second), nil)
+		r.post(farUntil, "s", "a", "b", "c", "d", "e", "f", "g", "h")
 		n, again := r.Room()
 		assert.Zero(t, n, "as many batches wait as there are hands")
 		assert.Zero(t, again, "it will be woken")
 		r.run(t)
 		synctest.Wait()
-		assert.Equal(t, 1, r.readies())
+		assert.Equal(t, 1, r.readyCount())
 		n, _ = r.Room()
 		assert.Equal(t, 7, n)
-		r.post(far, "t", "i")
+		r.post(farUntil, "t", "i")
 		synctest.Wait()
-		assert.Equal(t, 1, r.readies(), "nobody found too little room")
-		r.quit()
+		assert.Equal(t, 1, r.readyCount(), "nobody found too little room")
+		r.stopAndWait()
 	})
 }

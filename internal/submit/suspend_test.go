@@ -26,55 +26,55 @@ func TestNothingIsPostedAfterTheMachineSlept(t *testing.T) {
 		}
 		return r, payloads
 	}
-	found := func(r *rig, n int) []string {
-		assert.Eventually(t, func() bool { return len(r.found()) == n }, 30*time.Second, time.Millisecond)
-		r.quit()
-		return r.found()
+	found := func(r *submitterTest, n int) []string {
+		assert.Eventually(t, func() bool { return len(r.findings()) == n }, 30*time.Second, time.Millisecond)
+		r.stopAndWait()
+		return r.findings()
 	}
 	t.Run("before the first request", func(t *testing.T) {
-		r := start(t, fine, nil)
+		r := start(t, accept, nil)
 		c, payloads := run("a", "b")
 		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), 2*time.Hour))
 		assert.Equal(t, []string{"a unposted", "b unposted"}, found(r, 2))
-		assert.Empty(t, r.seen())
+		assert.Empty(t, r.requestsSoFar())
 	})
 	t.Run("with less left than a request may take", func(t *testing.T) {
-		r := start(t, fine, nil)
+		r := start(t, accept, nil)
 		c, payloads := run("a")
 		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), time.Hour-timeout/2))
 		assert.Equal(t, []string{"a unposted"}, found(r, 1))
-		assert.Empty(t, r.seen())
+		assert.Empty(t, r.requestsSoFar())
 	})
 	t.Run("between two tries", func(t *testing.T) {
-		r := start(t, scripted(dlt.ErrBusy), nil)
+		r := start(t, answerInTurn(dlt.ErrBusy), nil)
 		c, payloads := run("a")
 		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), time.Hour-timeout-100*time.Millisecond))
 		assert.Equal(t, []string{"a failed"}, found(r, 1))
-		assert.Len(t, r.seen(), 1, "a pause of 250 ms is too long")
+		assert.Len(t, r.requestsSoFar(), 1, "a pause of 250 ms is too long")
 	})
 	t.Run("while it was prepared", func(t *testing.T) {
-		r := start(t, fine, func(o *submit.Options, l *ledger) {
-			l.preparer, l.traits.Prepares = slowly{}, true
+		r := start(t, accept, func(o *submit.Options, l *ledger) {
+			l.preparer, l.traits.Prepares = slowPrepare{}, true
 			o.Keep = func(context.Context, store.Prepared) (bool, error) { return true, nil }
 		})
 		c, payloads := run("a")
 		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(time.Hour), time.Hour-timeout-100*time.Millisecond))
 		assert.Equal(t, []string{"a unposted"}, found(r, 1))
-		assert.Empty(t, r.seen())
+		assert.Empty(t, r.requestsSoFar())
 	})
 	t.Run("a wall clock that was set back gives no time", func(t *testing.T) {
-		r := start(t, fine, nil)
+		r := start(t, accept, nil)
 		c, payloads := run("a")
 		r.Post(c, payloads, walltest.Slept(t, time.Now().Add(-time.Hour), -2*time.Hour))
 		assert.Equal(t, []string{"a unposted"}, found(r, 1))
-		assert.Empty(t, r.seen())
+		assert.Empty(t, r.requestsSoFar())
 	})
 }
 
-// slowly is a ledger whose Prepare takes 200 ms.
-type slowly struct{}
+// slowPrepare is a ledger whose Prepare takes 200 ms.
+type slowPrepare struct{}
 
-func (slowly) Prepare(context.Context, batch.Attempt) ([]byte, error) {
+func (slowPrepare) Prepare(context.Context, batch.Attempt) ([]byte, error) {
 	time.Sleep(200 * time.Millisecond)
 	return []byte("prepared"), nil
 }
