@@ -49,8 +49,8 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// heldCommitsStore is a store on which commits wait for ten seconds, as if another process had a live
-// claim.
+// heldCommitsStore is a store on which commits wait for ten seconds, as if another process had a
+// live claim.
 type heldCommitsStore struct {
 	store.Store
 	holdUntil  time.Time
@@ -109,8 +109,8 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 	}
 }
 
-// unsaltedClaimsStore is a store whose versions count the writes of a row. It also counts the outcomes that
-// it gets to record.
+// unsaltedClaimsStore is a store whose versions count the writes of a row. It also counts the
+// outcomes that it gets to record.
 type unsaltedClaimsStore struct {
 	store.Store
 	recordedOutcomes *atomic.Int64
@@ -204,8 +204,8 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
-// minHarmlessTime is the shortest ResendHarmlessFor with which the Runner holds an acceptance back. It
-// covers two claims, late arrivals after each, and the time until the monitor asks.
+// minHarmlessTime is the shortest ResendHarmlessFor with which the Runner holds an acceptance
+// back. It covers two claims, late arrivals after each, and the time until the monitor asks.
 const minHarmlessTime = 2*time.Minute + 3*time.Second
 
 // harmlessResendLedger is a ledger whose resends are harmless for a time.
@@ -256,7 +256,8 @@ func (recordsNothing) Record(context.Context, []store.Outcome) ([]store.Applied,
 	return nil, errStore
 }
 
-// alwaysPendingLedger is a ledger that commits nothing, and can be told not to answer status queries.
+// alwaysPendingLedger is a ledger that commits nothing, and can be told not to answer status
+// queries.
 type alwaysPendingLedger struct {
 	*ledgermem.Ledger
 	statusesHang bool

@@ -174,7 +174,8 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 	}
 }
 
-// otherLedgerForService is a ledger that names itself differently for one service. It counts status queries.
+// otherLedgerForService is a ledger that names itself differently for one service. It counts
+// status queries.
 func otherLedgerForService(service batch.ServiceID, asked *int, change func(t *dlt.Traits)) dlt.Ledger {
 	l := changeTraits(ledgermem.New(nil), func(s batch.ServiceID, t *dlt.Traits) {
 		if s == service {

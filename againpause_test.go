@@ -18,8 +18,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// sameAnswerLedger is a ledger that accepts each attempt, or leaves it in doubt, and then always gives
-// the same answer about it, so that the batch is sent again.
+// sameAnswerLedger is a ledger that accepts each attempt, or leaves it in doubt, and then always
+// gives the same answer about it, so that the batch is sent again.
 type sameAnswerLedger struct {
 	*ledgermem.Ledger
 	reported  batch.Reported

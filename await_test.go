@@ -80,7 +80,8 @@ func TestAwaitReturnsAtOnce(t *testing.T) {
 	})
 }
 
-// finalDuringReadStore is a store in which a batch becomes final during a read that does not see it yet.
+// finalDuringReadStore is a store in which a batch becomes final during a read that does not see
+// it yet.
 type finalDuringReadStore struct {
 	store.Store
 	duringRead func()

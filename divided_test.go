@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// dividedLedger is a ledger whose circuit has nodes with different states: a batch is executed, shown as
-// Valid, and taken back. A circuit that is whole commits the batch.
+// dividedLedger is a ledger whose circuit has nodes with different states: a batch is executed,
+// shown as Valid, and taken back. A circuit that is whole commits the batch.
 type dividedLedger struct {
 	dlt.Unimplemented
 

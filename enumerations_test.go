@@ -54,7 +54,8 @@ func TestEnumerations(t *testing.T) {
 	}
 }
 
-// placesWithout returns the places that tell two values or more apart, and do not mention the given one.
+// placesWithout returns the places that tell two values or more apart, and do not mention the
+// given one.
 func placesWithout(places map[string]mentions, value string) (all []string) {
 	for place, m := range places {
 		if len(m) > 1 && !m[value] {
@@ -108,7 +109,8 @@ type source struct {
 	file *ast.File
 }
 
-// parseModule reads the Go files of the module, without tests and without examples that are programs.
+// parseModule reads the Go files of the module, without tests and without examples that are
+// programs.
 func parseModule(t *testing.T, root fs.FS) (all []source) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -209,8 +211,8 @@ func addDeclaredValues(s source, d *ast.GenDecl, of map[string]string) {
 	}
 }
 
-// comparedValues yields the values, with their folders, that a declaration compares something with, or
-// lists. It leaves out values that the declaration only returns, passes or sets.
+// comparedValues yields the values, with their folders, that a declaration compares something
+// with, or lists. It leaves out values that the declaration only returns, passes or sets.
 func comparedValues(s source, d ast.Decl) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		some := func(list ...ast.Expr) {
@@ -257,9 +259,9 @@ func comparedValues(s source, d ast.Decl) iter.Seq[string] {
 	}
 }
 
-// qualifiedName returns the name of a type, constant or variable of a package, preceded by the package's
-// folder in this module or by the import path of another module. It returns "" for any other
-// expression.
+// qualifiedName returns the name of a type, constant or variable of a package, preceded by the
+// package's folder in this module or by the import path of another module. It returns "" for any
+// other expression.
 func (s source) qualifiedName(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:

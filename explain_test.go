@@ -158,8 +158,8 @@ func (m *randomLane) doRandomAct() {
 	}
 }
 
-// followExplanations obeys Explain until the batch has moved. The lane has few batches, so few steps are
-// enough.
+// followExplanations obeys Explain until the batch has moved. The lane has few batches, so few
+// steps are enough.
 func (m *randomLane) followExplanations(key batch.Key, causes map[batch.Cause]int) {
 	before := m.get(key)
 	var path []batch.Explanation

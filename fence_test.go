@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// silentLedger is a ledger that executes every batch that it gets, even twice, and answers no status
-// query. A person has to look at its executions.
+// silentLedger is a ledger that executes every batch that it gets, even twice, and answers no
+// status query. A person has to look at its executions.
 type silentLedger struct{ *ledgermem.Ledger }
 
 func (silentLedger) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (all []batch.Status, _ error) {

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// rewindableStore is a store that can be put back to an earlier state, while no Runner runs: the database
-// after a failover that lost commits, or after the restore of a backup.
+// rewindableStore is a store that can be put back to an earlier state, while no Runner runs: the
+// database after a failover that lost commits, or after the restore of a backup.
 type rewindableStore struct{ *memory.Store }
 
 // rewind puts the store back to the moment after the batches all were added.
@@ -45,8 +45,8 @@ func (s *forgottenErrors) Observe(_ context.Context, e batch.Event) {
 	}
 }
 
-// findsByBytesLedger is a ledger whose client prepares bytes, and finds a batch only by its bytes. Without
-// bytes the client says that nothing was sent, and that the batch is void.
+// findsByBytesLedger is a ledger whose client prepares bytes, and finds a batch only by its bytes.
+// Without bytes the client says that nothing was sent, and that the batch is void.
 type findsByBytesLedger struct{ *ledgermem.Ledger }
 
 func (l findsByBytesLedger) Traits(s batch.ServiceID) dlt.Traits {

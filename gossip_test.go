@@ -31,9 +31,9 @@ const (
 	anotherWordAnswer answerChange = "another word"
 )
 
-// leakingProxy is a proxy before a node. It reveals secrets: each answer that it makes itself repeats
-// the Authorization header and the path of the request. The path of its own address contains a
-// key.
+// leakingProxy is a proxy before a node. It reveals secrets: each answer that it makes itself
+// repeats the Authorization header and the path of the request. The path of its own address
+// contains a key.
 type leakingProxy struct {
 	node    http.Handler
 	address string

@@ -15,8 +15,8 @@ import (
 
 const modulePath = "github.com/dltbatch/dltbatch"
 
-// allowedImports lists the packages of this module that each part may import (docs/design.md#packages).
-// A part without an entry may import anything.
+// allowedImports lists the packages of this module that each part may import
+// (docs/design.md#packages). A part without an entry may import anything.
 var allowedImports = []struct {
 	part    string // a package, or a folder with everything below it if it ends in "/"
 	imports []string

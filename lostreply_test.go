@@ -23,8 +23,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// lostReplyStore is a store that carries out one write and loses its reply: the first write with an
-// outcome that the test chose.
+// lostReplyStore is a store that carries out one write and loses its reply: the first write with
+// an outcome that the test chose.
 type lostReplyStore struct {
 	flaky.Store
 	isChosen     func(store.Outcome) bool
@@ -198,9 +198,9 @@ func TestADecisionIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// cutConnection is a process's connection to the store. It is cut after the first write whose outcome the
-// test chose: the reply to that write is lost, and every call fails until the connection is
-// mended.
+// cutConnection is a process's connection to the store. It is cut after the first write whose
+// outcome the test chose: the reply to that write is lost, and every call fails until the
+// connection is mended.
 type cutConnection struct {
 	store.Store
 	isLastBeforeCut func(store.Applied) bool

@@ -22,7 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// onlyEvent returns the event of a kind in a state, and fails the test unless there is exactly one.
+// onlyEvent returns the event of a kind in a state, and fails the test unless there is exactly
+// one.
 func (e *eventRecorder) onlyEvent(t *testing.T, kind batch.EventKind, s batch.State) batch.Event {
 	t.Helper()
 	var found []batch.Event

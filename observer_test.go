@@ -25,8 +25,8 @@ func withTenant(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, name)
 }
 
-// tenantObserver remembers, for each kind of event, the tenants in the events' contexts, and whether a
-// context was done.
+// tenantObserver remembers, for each kind of event, the tenants in the events' contexts, and
+// whether a context was done.
 type tenantObserver struct {
 	mu           sync.Mutex
 	byKind       map[batch.EventKind]map[any]int
@@ -115,8 +115,8 @@ func TestObserverGetsTheValuesOfADecision(t *testing.T) {
 	})
 }
 
-// misconfiguredLedger is a ledger that is misconfigured at first, and gives one service another name than the
-// rest.
+// misconfiguredLedger is a ledger that is misconfigured at first, and gives one service another
+// name than the rest.
 type misconfiguredLedger struct {
 	*ledgermem.Ledger
 	misconfiguredUntil time.Time

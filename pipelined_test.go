@@ -173,8 +173,8 @@ func (g *postCountLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	return err
 }
 
-// claimCheckStore is a store that checks every claim: no batch of a lane may be claimed while another
-// batch of the lane is Submitting.
+// claimCheckStore is a store that checks every claim: no batch of a lane may be claimed while
+// another batch of the lane is Submitting.
 type claimCheckStore struct {
 	store.Store
 	t              *testing.T
@@ -257,8 +257,8 @@ func namingLedger(o ledgermem.Options) *ledgermem.Ledger {
 	return ledgermem.New(&o)
 }
 
-// invalidFirstLedger is a ledger that answers Invalid about the batches whose ids end with end, and
-// executes them 10 s later nevertheless.
+// invalidFirstLedger is a ledger that answers Invalid about the batches whose ids end with end,
+// and executes them 10 s later nevertheless.
 func invalidFirstLedger(settle time.Duration, end string) *ledgermem.Ledger {
 	return ledgermem.New(&ledgermem.Options{
 		Traits: &dlt.Traits{

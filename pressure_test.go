@@ -34,7 +34,8 @@ func (m *curableLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	return m.err
 }
 
-// newCurableLedger returns a ledger that accepts nothing for d, and whose PressureScope is the endpoint.
+// newCurableLedger returns a ledger that accepts nothing for d, and whose PressureScope is the
+// endpoint.
 func newCurableLedger(err error, d time.Duration) *curableLedger {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope = dlt.ScopeEndpoint

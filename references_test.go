@@ -286,8 +286,8 @@ func TestWrongFieldPageIsSeen(t *testing.T) {
 	}
 }
 
-// checkPointers returns the wrong names in a table whose second column names functions and files in
-// sentences. named is the number of names.
+// checkPointers returns the wrong names in a table whose second column names functions and files
+// in sentences. named is the number of names.
 func checkPointers(table string, code map[string]string) (wrong []string, named int) {
 	declared := map[string]map[string]bool{} // by file; "" has the names of all files
 	folders, bases := map[string]bool{}, map[string][]string{}
@@ -344,7 +344,8 @@ func checkPointers(table string, code map[string]string) (wrong []string, named 
 	return wrong, named
 }
 
-// checkFieldPage returns the wrong names in the tables of docs/field.md, and how many tests they name.
+// checkFieldPage returns the wrong names in the tables of docs/field.md, and how many tests they
+// name.
 func checkFieldPage(page string, code map[string]string) (wrong []string, tests int) {
 	quoted := regexp.MustCompile("`([^`]+)`")
 	var rules strings.Builder

@@ -172,7 +172,8 @@ func (r *traitsTest) recordTraitsOf(s batch.ServiceID, l dlt.Ledger, o dltbatch.
 	_, _ = runFor(r.T, r.Store, l, o)
 }
 
-// deskError returns the Desk's error about the ResendQuiet of a service, or nil if the Desk knows it.
+// deskError returns the Desk's error about the ResendQuiet of a service, or nil if the Desk knows
+// it.
 func (r *traitsTest) deskError(s batch.ServiceID) error {
 	desk, err := operator.New(r.Store)
 	require.NoError(r, err)

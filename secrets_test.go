@@ -90,8 +90,8 @@ func findSecrets(text string, secrets map[string][][]byte) map[string]string {
 	return where
 }
 
-// leakyClient is a client that prints each of its errors, because the engine reports only the first
-// of several in a row.
+// leakyClient is a client that prints each of its errors, because the engine reports only the
+// first of several in a row.
 type leakyClient struct {
 	ledger    dlt.Ledger
 	out       *logBuffer
@@ -207,8 +207,8 @@ func newLeakySawtooth(t *testing.T) *leakyLedger {
 	return c
 }
 
-// printErrors prints an error and all errors that it wraps, down to the cause of a [dlt.Error]. The
-// errors below the cause are net/http's, with texts of net/http.
+// printErrors prints an error and all errors that it wraps, down to the cause of a [dlt.Error].
+// The errors below the cause are net/http's, with texts of net/http.
 func printErrors(out *logBuffer, err error) {
 	if err == nil {
 		return

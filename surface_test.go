@@ -22,8 +22,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// surfaceFile holds a line for each exported identifier of the public packages, below a line "# " with
-// the reason why it is exported. Names with the same reason are together.
+// surfaceFile holds a line for each exported identifier of the public packages, below a line "# "
+// with the reason why it is exported. Names with the same reason are together.
 const surfaceFile = "testdata/surface.txt"
 
 var writeSurface = flag.Bool("surface.write", false, "write "+surfaceFile+" anew")
@@ -84,8 +84,8 @@ func parseGroups(text string) map[string][]string {
 	return groups
 }
 
-// formatGroups writes a listing: groups in the order of their first names, and last the names without a
-// reason.
+// formatGroups writes a listing: groups in the order of their first names, and last the names
+// without a reason.
 func formatGroups(groups map[string][]string) string {
 	reasons := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
 		if a == "" || b == "" {
@@ -109,7 +109,8 @@ func namesOf(groups map[string][]string) (all []string) {
 	return all
 }
 
-// placeNames puts each name of have into its group in groups, and a new method into its type's group.
+// placeNames puts each name of have into its group in groups, and a new method into its type's
+// group.
 func placeNames(groups map[string][]string, have []string) map[string][]string {
 	why := map[string]string{}
 	for reason, names := range groups {
@@ -164,8 +165,8 @@ func listDifferences(listed, have []string) (all []string) {
 	return all
 }
 
-// exportedIdentifiers lists, in order, the exported identifiers of the public packages of this module, as the
-// compiler has them on this platform.
+// exportedIdentifiers lists, in order, the exported identifiers of the public packages of this
+// module, as the compiler has them on this platform.
 func exportedIdentifiers(t *testing.T) (all []string) {
 	list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export", "-f", "{{.Name}} {{.ImportPath}} {{.Export}}", "./...").Output()
 	require.NoError(t, err)
@@ -188,8 +189,8 @@ func exportedIdentifiers(t *testing.T) (all []string) {
 	return all
 }
 
-// packageIdentifiers lists, in order, what a package exports: its names, the methods of its types, the
-// methods from embedded types that are internal or not exported, and the interfaces that an
+// packageIdentifiers lists, in order, what a package exports: its names, the methods of its types,
+// the methods from embedded types that are internal or not exported, and the interfaces that an
 // interface embeds. Fields are not listed.
 func packageIdentifiers(pkg *types.Package) (all []string) {
 	base := strings.TrimPrefix(pkg.Path(), modulePath+"/")

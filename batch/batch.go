@@ -82,9 +82,9 @@ func (b Batch) validate() error {
 	case len(b.Payload) == 0:
 		return &InputError{Field: "Payload", Want: "not empty"}
 	case len(b.Payload) > MaxPayload:
-		return &InputError{Field: "Payload", Value: itoa(len(b.Payload)) + " bytes", Want: "at most " + itoa(MaxPayload) + " bytes"}
+		return &InputError{Field: "Payload", Value: numberText(len(b.Payload)) + " bytes", Want: "at most " + numberText(MaxPayload) + " bytes"}
 	case b.Budget.Attempts < 0:
-		return &InputError{Field: "Budget.Attempts", Value: itoa(b.Budget.Attempts), Want: "0 (unlimited) or more"}
+		return &InputError{Field: "Budget.Attempts", Value: numberText(b.Budget.Attempts), Want: "0 (unlimited) or more"}
 	case b.TraceParent != "" && !ValidTraceParent(b.TraceParent):
 		return &InputError{Field: "TraceParent", Value: Excerpt(b.TraceParent, 2*traceParentLen), Want: "a traceparent of version 00"}
 	}

@@ -93,7 +93,7 @@ func IsTransactionMark(entry string) bool { return strings.HasPrefix(entry, tran
 
 func (f Footprint) validate() error {
 	if n := len(f.Reads) + len(f.Writes); n > MaxFootprint {
-		return &InputError{Field: "Footprint", Value: itoa(n) + " prefixes", Want: "at most " + itoa(MaxFootprint)}
+		return &InputError{Field: "Footprint", Value: numberText(n) + " prefixes", Want: "at most " + numberText(MaxFootprint)}
 	}
 	for _, p := range f.Reads {
 		if err := CheckText("Footprint.Reads", p, MaxIDLen); err != nil {

@@ -19,29 +19,29 @@ func TestConflicts(t *testing.T) {
 		want bool
 	}{
 		"nothing declared":       {batch.Footprint{}, batch.Footprint{}, true},
-		"nothing and something":  {batch.Footprint{}, fp("00"), true},
-		"nothing and a read":     {batch.Footprint{}, reads("00"), true},
-		"the same address":       {fp("00aa"), fp("00aa"), true},
-		"a prefix of it":         {fp("00"), fp("00aa"), true},
-		"everything":             {fp(""), fp("00aa"), true},
-		"everything, read":       {reads(""), fp("00aa"), true},
-		"apart":                  {fp("00"), fp("01"), false},
-		"a common beginning":     {fp("00aa"), fp("00ab"), false},
-		"read and read":          {reads("00"), reads("00"), false},
-		"write and read":         {fp("00"), reads("00aa"), true},
-		"read and write":         {reads("00aa"), fp("00"), true},
+		"nothing and something":  {batch.Footprint{}, writesFootprint("00"), true},
+		"nothing and a read":     {batch.Footprint{}, readsFootprint("00"), true},
+		"the same address":       {writesFootprint("00aa"), writesFootprint("00aa"), true},
+		"a prefix of it":         {writesFootprint("00"), writesFootprint("00aa"), true},
+		"everything":             {writesFootprint(""), writesFootprint("00aa"), true},
+		"everything, read":       {readsFootprint(""), writesFootprint("00aa"), true},
+		"apart":                  {writesFootprint("00"), writesFootprint("01"), false},
+		"a common beginning":     {writesFootprint("00aa"), writesFootprint("00ab"), false},
+		"read and read":          {readsFootprint("00"), readsFootprint("00"), false},
+		"write and read":         {writesFootprint("00"), readsFootprint("00aa"), true},
+		"read and write":         {readsFootprint("00aa"), writesFootprint("00"), true},
 		"own reads do not count": {both("00", "11"), both("00", "22"), false},
 		"it reads what I write":  {both("00", "11"), both("11", "22"), true},
 		"I read what it writes":  {both("22", "11"), both("00", "22"), true},
-		"one of many":            {fp("00", "11", "22"), fp("33", "2255"), true},
-		"none of many":           {fp("00", "11", "22"), fp("33", "44"), false},
+		"one of many":            {writesFootprint("00", "11", "22"), writesFootprint("33", "2255"), true},
+		"none of many":           {writesFootprint("00", "11", "22"), writesFootprint("33", "44"), false},
 	} {
 		assert.Equal(t, c.want, c.a.Conflicts(c.b), name)
 		assert.Equal(t, c.want, c.b.Conflicts(c.a), "%s, the other way", name)
 	}
 	assert.True(t, batch.Footprint{}.Empty())
-	assert.False(t, fp("").Empty())
-	assert.False(t, reads("").Empty())
+	assert.False(t, writesFootprint("").Empty())
+	assert.False(t, readsFootprint("").Empty())
 }
 
 func TestConflictsIsSymmetric(t *testing.T) {

@@ -10,9 +10,9 @@ import "slices"
 // who did so there or below. An entry conflicts with the entries at the nodes on its way, and
 // with all entries below its end.
 type Footprints struct {
-	nodes  []node // nodes[0] is the root: the prefix "", the whole state
-	leaves []leaf
-	last   owner // the newest owner given to a footprint
+	nodes     []node // nodes[0] is the root: the prefix "", the whole state
+	leaves    []leaf
+	lastOwner owner // the newest owner given to a footprint
 }
 
 // owner is the owner of an entry: none, one footprint (from 1), or several.
@@ -23,8 +23,8 @@ const (
 	ownerSeveral owner = -1
 )
 
-// joined returns the owner of an entry that belongs to o and also to who.
-func (o owner) joined(who owner) owner {
+// joinOwner returns the owner of an entry that belongs to o and also to who.
+func (o owner) joinOwner(who owner) owner {
 	if o == ownerNobody || o == who {
 		return who
 	}
@@ -44,15 +44,15 @@ type node struct {
 	end           int32    // key[:end] is the node's prefix
 	key           string   // an entry that begins with the node's prefix
 
-	read, written   owner // owners of the entries that end exactly here
-	reads, writings owner // owners of the entries that end here or below
+	readHere, writtenHere   owner // owners of the entries that end exactly here
+	readBelow, writtenBelow owner // owners of the entries that end here or below
 }
 
 // leaf is the end of an entry that no other entry continues. Most entries end in leaves.
 type leaf struct {
-	key           string
-	nextSibling   link
-	read, written owner
+	key               string
+	nextSibling       link
+	readBy, writtenBy owner
 }
 
 // link refers to nodes[link] if it is positive, to leaves[^link] if it is negative, and to
@@ -61,8 +61,8 @@ type link int32
 
 // Add adds f and reports whether it conflicts with an earlier footprint of the set.
 func (x *Footprints) Add(f Footprint) (conflicts bool) {
-	x.last++
-	return x.add(f, x.last)
+	x.lastOwner++
+	return x.add(f, x.lastOwner)
 }
 
 // maxKeptEntries is the largest number of entries for which an empty set keeps memory: about 8 MB.
@@ -75,7 +75,7 @@ func (x *Footprints) Reset() {
 	}
 	clear(x.nodes) // lets the entries be collected
 	clear(x.leaves)
-	x.nodes, x.leaves, x.last = x.nodes[:0], x.leaves[:0], 0
+	x.nodes, x.leaves, x.lastOwner = x.nodes[:0], x.leaves[:0], 0
 }
 
 // add adds f for the owner who, and reports whether f conflicts with another owner's footprint. A
@@ -102,8 +102,8 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 	x.nodes, x.leaves = slices.Grow(x.nodes, 1), slices.Grow(x.leaves, 1)
 	n := &x.nodes[0]
 	for {
-		meets = meets || n.written.includesOther(who) || write && n.read.includesOther(who)
-		if n.written == ownerSeveral {
+		meets = meets || n.writtenHere.includesOther(who) || write && n.readHere.includesOther(who)
+		if n.writtenHere == ownerSeveral {
 			return true // every later entry that ends here or below meets it, too
 		}
 		if int(n.end) == len(p) {
@@ -123,7 +123,7 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 			l := &x.leaves[^*at]
 			end := commonLen(p, l.key, int(n.end)+1, len(l.key))
 			if end == len(p) && end == len(l.key) {
-				meets = meets || l.written.includesOther(who) || write && l.read.includesOther(who)
+				meets = meets || l.writtenBy.includesOther(who) || write && l.readBy.includesOther(who)
 				l.set(write, who)
 				return meets
 			}
@@ -136,12 +136,12 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 			n = k
 		}
 	}
-	meets = meets || n.writings.includesOther(who) || write && n.reads.includesOther(who)
+	meets = meets || n.writtenBelow.includesOther(who) || write && n.readBelow.includesOther(who)
 	n.note(write, who)
 	if write {
-		n.written = n.written.joined(who)
+		n.writtenHere = n.writtenHere.joinOwner(who)
 	} else {
-		n.read = n.read.joined(who)
+		n.readHere = n.readHere.joinOwner(who)
 	}
 	return meets
 }
@@ -149,24 +149,24 @@ func (x *Footprints) insert(p string, write bool, who owner) (meets bool) {
 // note records that the owner who reads or writes here or below.
 func (n *node) note(write bool, who owner) {
 	if write {
-		n.writings = n.writings.joined(who)
+		n.writtenBelow = n.writtenBelow.joinOwner(who)
 	} else {
-		n.reads = n.reads.joined(who)
+		n.readBelow = n.readBelow.joinOwner(who)
 	}
 }
 
 func (l *leaf) set(write bool, who owner) {
 	if write {
-		l.written = l.written.joined(who)
+		l.writtenBy = l.writtenBy.joinOwner(who)
 	} else {
-		l.read = l.read.joined(who)
+		l.readBy = l.readBy.joinOwner(who)
 	}
 }
 
 // partNode inserts a node above a node, where p[:end] ends or differs.
 func (x *Footprints) partNode(at *link, p string, end int) *node {
 	k := &x.nodes[*at]
-	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextSibling: k.nextSibling, reads: k.reads, writings: k.writings})
+	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextSibling: k.nextSibling, readBelow: k.readBelow, writtenBelow: k.writtenBelow})
 	mid := &x.nodes[len(x.nodes)-1]
 	k.nextSibling = 0
 	*x.childPlace(mid, k.key[end]) = *at
@@ -177,10 +177,10 @@ func (x *Footprints) partNode(at *link, p string, end int) *node {
 // partLeaf inserts a node above a leaf. A leaf that ends there becomes the node.
 func (x *Footprints) partLeaf(at *link, p string, end int) *node {
 	l := &x.leaves[^*at]
-	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextSibling: l.nextSibling, reads: l.read, writings: l.written})
+	x.nodes = append(x.nodes, node{key: p, end: int32(end), nextSibling: l.nextSibling, readBelow: l.readBy, writtenBelow: l.writtenBy})
 	mid := &x.nodes[len(x.nodes)-1]
 	if l.nextSibling = 0; end == len(l.key) {
-		mid.read, mid.written = l.read, l.written
+		mid.readHere, mid.writtenHere = l.readBy, l.writtenBy
 	} else {
 		*x.childPlace(mid, l.key[end]) = *at
 	}

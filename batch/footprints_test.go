@@ -61,25 +61,25 @@ func TestFootprintsOddBytes(t *testing.T) {
 	all := make([]string, 256)
 	for i := range all {
 		all[i] = "ab" + string([]byte{byte(i)}) + "cd"
-		require.False(t, x.Add(fp(all[i])), i)
+		require.False(t, x.Add(writesFootprint(all[i])), i)
 	}
 	for _, p := range all {
-		require.True(t, x.Add(reads(p)), p)
+		require.True(t, x.Add(readsFootprint(p)), p)
 	}
-	assert.True(t, x.Add(reads("a")))
-	assert.False(t, x.Add(reads("ac")))
+	assert.True(t, x.Add(readsFootprint("a")))
+	assert.False(t, x.Add(readsFootprint("ac")))
 	assert.True(t, x.Add(batch.Footprint{}), "nothing declared")
-	assert.True(t, x.Add(reads("ad")), "behind one that declares nothing")
+	assert.True(t, x.Add(readsFootprint("ad")), "behind one that declares nothing")
 }
 
 func TestCompact(t *testing.T) {
 	for _, c := range []struct{ in, want batch.Footprint }{
 		{batch.Footprint{}, batch.Footprint{}},
 		{batch.Footprint{Reads: []string{}}, batch.Footprint{}},
-		{reads("b", "a", "b"), reads("a", "b")},
-		{fp("ab", "a", "b", "abc"), fp("a", "b")},
-		{fp("x", ""), fp("")},
-		{batch.Footprint{Reads: []string{"a", "b"}, Writes: []string{"b", "a"}}, fp("a", "b")},
+		{readsFootprint("b", "a", "b"), readsFootprint("a", "b")},
+		{writesFootprint("ab", "a", "b", "abc"), writesFootprint("a", "b")},
+		{writesFootprint("x", ""), writesFootprint("")},
+		{batch.Footprint{Reads: []string{"a", "b"}, Writes: []string{"b", "a"}}, writesFootprint("a", "b")},
 		{batch.Footprint{Reads: []string{"ab", "c"}, Writes: []string{"a"}}, batch.Footprint{Reads: []string{"c"}, Writes: []string{"a"}}},
 		{batch.Footprint{Reads: []string{"a"}, Writes: []string{"ab"}}, batch.Footprint{Reads: []string{"a"}, Writes: []string{"ab"}}},
 	} {
@@ -109,13 +109,13 @@ func TestTransactionMark(t *testing.T) {
 	assert.True(t, batch.IsTransactionMark(a))
 	assert.False(t, batch.IsTransactionMark("1cf126"))
 	assert.False(t, batch.IsTransactionMark(""))
-	assert.True(t, fp(a).Conflicts(reads(a)))
-	assert.False(t, fp(a, "00").Conflicts(fp(b, "11")))
+	assert.True(t, writesFootprint(a).Conflicts(readsFootprint(a)))
+	assert.False(t, writesFootprint(a, "00").Conflicts(writesFootprint(b, "11")))
 }
 
-// slowCheck is the order rule of [batch.Lane.Check] in its simplest form: a comparison of all
+// checkAllPairs is the order rule of [batch.Lane.Check] in its simplest form: a comparison of all
 // pairs.
-func slowCheck(l batch.Lane, runs []batch.Run) string {
+func checkAllPairs(l batch.Lane, runs []batch.Run) string {
 	run := map[int]int{}
 	for r, ps := range runs {
 		for _, p := range ps {
@@ -155,7 +155,7 @@ func TestLaneCheckAgreesWithAllPairs(t *testing.T) {
 			l.Batches[i] = w
 		}
 		err := l.Check(runs)
-		if want := slowCheck(l, runs); want != "" {
+		if want := checkAllPairs(l, runs); want != "" {
 			require.ErrorContains(t, err, want, "seed %d: %v of %v", seed, runs, l.Batches)
 			bad++
 			continue
@@ -170,7 +170,7 @@ func TestLaneCheckAgreesWithAllPairs(t *testing.T) {
 // Reset frees the memory of a set that was large, and keeps that of a set of usual size.
 func TestFootprintsLetGo(t *testing.T) {
 	var x batch.Footprints
-	few := fp("ab", "cd", "ef")
+	few := writesFootprint("ab", "cd", "ef")
 	x.Add(few)
 	assert.Zero(t, testing.AllocsPerRun(5, func() { x.Reset(); x.Add(few) }))
 	much := make([]string, 100_000)
@@ -178,7 +178,7 @@ func TestFootprintsLetGo(t *testing.T) {
 		much[i] = fmt.Sprintf("%08x", i)
 	}
 	var before, after runtime.MemStats
-	x.Add(fp(much...))
+	x.Add(writesFootprint(much...))
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	x.Reset()
@@ -186,5 +186,5 @@ func TestFootprintsLetGo(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	assert.Less(t, after.HeapAlloc+4<<20, before.HeapAlloc, "megabytes")
 	assert.False(t, x.Add(few))
-	assert.False(t, x.Add(fp("a0")))
+	assert.False(t, x.Add(writesFootprint("a0")))
 }

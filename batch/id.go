@@ -51,7 +51,7 @@ func (k Key) Validate() error {
 func CheckText(field, s string, maxLen int) error {
 	switch {
 	case len(s) > maxLen:
-		return &InputError{Field: field, Value: Excerpt(s, 64), Want: "at most " + itoa(maxLen) + " bytes, has " + itoa(len(s))}
+		return &InputError{Field: field, Value: Excerpt(s, 64), Want: "at most " + numberText(maxLen) + " bytes, has " + numberText(len(s))}
 	case !utf8.ValidString(s):
 		return &InputError{Field: field, Value: Excerpt(s, 64), Want: "valid UTF-8"}
 	case strings.IndexFunc(s, unicode.IsControl) >= 0:

@@ -88,13 +88,13 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 	before.Reset()
 	defer before.Reset()
 	for q, b := range l.Batches {
-		if l.inTheWay(b) {
+		if l.blocksLane(b) {
 			before.add(b.Footprint, owner(1+len(runs)+q))
 		}
 	}
 	for p, b := range l.Batches[:end] {
 		switch {
-		case l.inTheWay(b) || l.passable(b):
+		case l.blocksLane(b) || l.mayBePassed(b):
 		case taken[p] == 0:
 			before.add(b.Footprint, owner(1+len(runs)+p))
 		case before.add(b.Footprint, owner(taken[p])):
@@ -110,12 +110,12 @@ func (l Lane) checkOrder(before *Footprints, runs []Run, taken []int) error {
 	return l.checkBehind(before, taken)
 }
 
-// inTheWay reports whether a batch blocks conflicting batches wherever it stands. A batch in
+// blocksLane reports whether a batch blocks conflicting batches wherever it stands. A batch in
 // flight does, because another strategy may have sent it ahead of its place.
-func (l Lane) inTheWay(b LaneBatch) bool { return !b.State.Claimable() && !l.passable(b) }
+func (l Lane) blocksLane(b LaneBatch) bool { return !b.State.Claimable() && !l.mayBePassed(b) }
 
-// passable reports whether later batches need not wait for an open batch.
-func (l Lane) passable(b LaneBatch) bool {
+// mayBePassed reports whether later batches need not wait for an open batch.
+func (l Lane) mayBePassed(b LaneBatch) bool {
 	return l.KeepsOrder && (b.State == Pending || b.State == Valid)
 }
 
@@ -132,7 +132,7 @@ func (l Lane) checkLost(accepted *Footprints, taken []int) error {
 	accepted.Reset()
 	for p, run := range taken {
 		switch b := l.Batches[p]; {
-		case l.passable(b):
+		case l.mayBePassed(b):
 			accepted.add(b.Footprint, under)
 		case run != 0 && !b.MayFollow() && accepted.add(b.Footprint, picked):
 			return fmt.Errorf("dltbatch: lane %q: position %d was lost or failed, and would follow an accepted batch that conflicts", l.Service, p)
@@ -163,8 +163,8 @@ func (l Lane) checkBehind(later *Footprints, taken []int) error {
 // passedBatch returns an error that names the first batch that position p must not pass.
 func (l Lane) passedBatch(p int, taken []int) error {
 	for q, b := range l.Batches {
-		earlier := q < p && taken[q] != taken[p] && !l.passable(b)
-		if (earlier || l.inTheWay(b)) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
+		earlier := q < p && taken[q] != taken[p] && !l.mayBePassed(b)
+		if (earlier || l.blocksLane(b)) && b.Footprint.Conflicts(l.Batches[p].Footprint) {
 			return fmt.Errorf("dltbatch: lane %q: position %d passes %d, which is %s and conflicts", l.Service, p, q, b.State)
 		}
 	}

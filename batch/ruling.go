@@ -17,10 +17,10 @@ const (
 	NotExecutedReject Ruling = "not_executed_reject"
 )
 
-// rulings has, for each ruling, the state that it gives and its statement in words.
-var rulings = [...]struct {
+// rulingTable has, for each ruling, the state that it gives and its statement in words.
+var rulingTable = [...]struct {
 	ruling Ruling
-	to     State
+	state  State
 	text   string
 }{
 	{WasCommitted, Committed, "it was committed"},
@@ -30,8 +30,8 @@ var rulings = [...]struct {
 
 // Rulings returns all rulings.
 func Rulings() []Ruling {
-	all := make([]Ruling, len(rulings))
-	for i, r := range rulings {
+	all := make([]Ruling, len(rulingTable))
+	for i, r := range rulingTable {
 		all[i] = r.ruling
 	}
 	return all
@@ -39,9 +39,9 @@ func Rulings() []Ruling {
 
 // State returns the state that a ruling gives a batch; 0 where r is no ruling.
 func (r Ruling) State() State {
-	for _, known := range rulings {
+	for _, known := range rulingTable {
 		if known.ruling == r {
-			return known.to
+			return known.state
 		}
 	}
 	return 0
@@ -49,7 +49,7 @@ func (r Ruling) State() State {
 
 // Statement returns what the person states, in words; "" where r is no ruling.
 func (r Ruling) Statement() string {
-	for _, known := range rulings {
+	for _, known := range rulingTable {
 		if known.ruling == r {
 			return known.text
 		}
@@ -62,8 +62,8 @@ func (r Ruling) Validate() error {
 	if r.State() != 0 {
 		return nil
 	}
-	words := make([]string, len(rulings))
-	for i, known := range rulings {
+	words := make([]string, len(rulingTable))
+	for i, known := range rulingTable {
 		words[i] = string(known.ruling)
 	}
 	return &InputError{Field: "Ruling", Value: Excerpt(string(r), 64), Want: oneOf(words)}

@@ -27,7 +27,7 @@ type Tags map[string]string
 // The error is an [*InputError].
 func (t Tags) Validate() error {
 	if len(t) > MaxTags {
-		return &InputError{Field: "Tags", Value: itoa(len(t)) + " tags", Want: "at most " + itoa(MaxTags)}
+		return &InputError{Field: "Tags", Value: numberText(len(t)) + " tags", Want: "at most " + numberText(MaxTags)}
 	}
 	for name, value := range t {
 		if name == "" {

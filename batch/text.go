@@ -28,4 +28,4 @@ func Excerpt(s string, limit int) string {
 	return s[:cut]
 }
 
-func itoa(n int) string { return strconv.Itoa(n) }
+func numberText(n int) string { return strconv.Itoa(n) }

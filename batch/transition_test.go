@@ -9,9 +9,9 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// moves is the table of docs/design.md#states-of-a-batch, written a second time: the moves that
+// allowed is the table of docs/design.md#states-of-a-batch, written a second time: the moves that
 // each actor may make. All others are not allowed.
-var moves = map[batch.Actor]map[batch.State][]batch.State{
+var allowed = map[batch.Actor]map[batch.State][]batch.State{
 	batch.ByQueuer: {
 		batch.Queued: {batch.Submitting}, batch.Delayed: {batch.Submitting}, batch.Unknown: {batch.Submitting},
 	},
@@ -49,7 +49,7 @@ func TestTransitionsWholeTable(t *testing.T) {
 	for by := range batch.Actor(8) {
 		for from := range batch.State(13) {
 			for to := range batch.State(13) {
-				want := slices.Contains(moves[by][from], to)
+				want := slices.Contains(allowed[by][from], to)
 				assert.Equal(t, want, batch.Allowed(from, to, by), "%s to %s by the %s", from, to, by)
 				if want {
 					n++

@@ -13,7 +13,7 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-func good() batch.Batch {
+func validBatch() batch.Batch {
 	return batch.Batch{
 		ID: "id", Service: "circuit::service", Payload: []byte("p"), DataChangeID: "change", SignerPublicKey: "02ab",
 		Transactions: []batch.Transaction{{ID: "t1", FamilyName: "grid", FamilyVersion: "2", SignerPublicKey: "02ab"}, {ID: "t2"}},
@@ -36,7 +36,7 @@ func TestValidateAccepts(t *testing.T) {
 		"an unlimited budget":  func(b *batch.Batch) { b.Budget = batch.Budget{} },
 		"nothing but the need": func(b *batch.Batch) { *b = batch.Batch{ID: "i", Payload: []byte("p")} },
 	} {
-		b := good()
+		b := validBatch()
 		change(&b)
 		assert.NoError(t, b.Validate(), name)
 	}
@@ -71,7 +71,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"Footprint.Reads", func(b *batch.Batch) { b.Footprint.Reads[1] = long }},
 		{"Footprint.Writes", func(b *batch.Batch) { b.Footprint.Writes[0] = "\xed\xa0\x80" }},
 	} {
-		b := good()
+		b := validBatch()
 		c.change(&b)
 		err := b.Validate()
 		var in *batch.InputError

@@ -14,28 +14,28 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// word is a value that is written as a word.
-type word interface {
+// wordValue is a value that is written as a word.
+type wordValue interface {
 	encoding.TextMarshaler
 	fmt.Stringer
 }
 
-// wordy is one type of such values, with its words.
-type wordy struct {
+// wordType is one type of such values, with its words.
+type wordType struct {
 	name  string
-	value func(n uint8) word
-	read  func(text []byte) (word, error)
+	value func(n uint8) wordValue
+	parse func(text []byte) (wordValue, error)
 	words []string // the words of the values, in order; "" if the zero value has none
 }
 
-func wordyOf[T ~uint8, P interface {
+func wordTypeOf[T ~uint8, P interface {
 	*T
 	encoding.TextUnmarshaler
-}](name string, as func(T) word, words ...string) wordy {
-	return wordy{
+}](name string, as func(T) wordValue, words ...string) wordType {
+	return wordType{
 		name: name, words: words,
-		value: func(n uint8) word { return as(T(n)) },
-		read: func(text []byte) (word, error) {
+		value: func(n uint8) wordValue { return as(T(n)) },
+		parse: func(text []byte) (wordValue, error) {
 			v := T(200) // an unreadable word leaves the value unchanged
 			err := P(&v).UnmarshalText(text)
 			return as(v), err
@@ -43,20 +43,20 @@ func wordyOf[T ~uint8, P interface {
 	}
 }
 
-func wordies() []wordy {
-	return []wordy{
-		wordyOf[batch.State]("State", func(v batch.State) word { return v },
+func wordTypes() []wordType {
+	return []wordType{
+		wordTypeOf[batch.State]("State", func(v batch.State) wordValue { return v },
 			"", "queued", "submitting", "pending", "valid", "delayed", "unknown", "committed", "invalid", "rejected"),
-		wordyOf[batch.Policy]("Policy", func(v batch.Policy) word { return v }, "default", "continue", "halt", "quarantine"),
-		wordyOf[batch.Actor]("Actor", func(v batch.Actor) word { return v }, "nobody", "queuer", "submitter", "monitor", "operator"),
-		wordyOf[batch.Reported]("Reported", func(v batch.Reported) word { return v },
+		wordTypeOf[batch.Policy]("Policy", func(v batch.Policy) wordValue { return v }, "default", "continue", "halt", "quarantine"),
+		wordTypeOf[batch.Actor]("Actor", func(v batch.Actor) wordValue { return v }, "nobody", "queuer", "submitter", "monitor", "operator"),
+		wordTypeOf[batch.Reported]("Reported", func(v batch.Reported) wordValue { return v },
 			"", "unknown", "pending", "valid", "invalid", "committed", "failed", "stalled", "void"),
 	}
 }
 
 // All valid values become text and JSON and are read back, and no others are.
 func TestWords(t *testing.T) {
-	for _, w := range wordies() {
+	for _, w := range wordTypes() {
 		for n := range 256 {
 			v := w.value(uint8(n))
 			text, err := v.MarshalText()
@@ -75,7 +75,7 @@ func TestWords(t *testing.T) {
 			if w.words[n] != "" {
 				assert.Equal(t, v.String(), string(text), "one word for one thing")
 			}
-			back, err := w.read(text)
+			back, err := w.parse(text)
 			require.NoError(t, err)
 			assert.Equal(t, v, back)
 			inJSON, err := json.Marshal(v)
@@ -83,7 +83,7 @@ func TestWords(t *testing.T) {
 			assert.JSONEq(t, fmt.Sprintf("%q", w.words[n]), string(inJSON))
 		}
 		for _, other := range []string{"Queued", "queued ", "0", "1", "state(77)", "none", "\x00"} {
-			v, err := w.read([]byte(other))
+			v, err := w.parse([]byte(other))
 			var in *batch.InputError
 			require.ErrorAs(t, err, &in, "%s %q", w.name, other)
 			assert.Equal(t, w.name, in.Field)
@@ -97,15 +97,15 @@ func TestWords(t *testing.T) {
 
 // A word that was read is written again unchanged.
 func FuzzWords(f *testing.F) {
-	for _, w := range wordies() {
+	for _, w := range wordTypes() {
 		for _, text := range w.words {
 			f.Add([]byte(text))
 		}
 	}
 	f.Add([]byte("policy(4)"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, w := range wordies() {
-			v, err := w.read(text)
+		for _, w := range wordTypes() {
+			v, err := w.parse(text)
 			if err != nil {
 				require.ErrorIs(t, err, batch.ErrInvalidInput)
 				continue
@@ -117,8 +117,8 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// written compares a value's JSON with want, and reads the same value back.
-func written[T any](t *testing.T, v T, want string) {
+// checkJSON compares a value's JSON with want, and reads the same value back.
+func checkJSON[T any](t *testing.T, v T, want string) {
 	t.Helper()
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
@@ -158,9 +158,9 @@ func TestPrinting(t *testing.T) {
 func TestRecordsInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 	key := batch.Key{Service: "c::s", ID: "b1"}
-	written(t, batch.Record{Key: key, State: batch.Queued, Version: 1, CreatedAt: at},
+	checkJSON(t, batch.Record{Key: key, State: batch.Queued, Version: 1, CreatedAt: at},
 		`{"service": "c::s", "id": "b1", "state": "queued", "version": 1, "attempt": 0, "spent": 0, "created_at": "2030-01-02T03:04:05.000006Z"}`)
-	written(t, batch.Record{
+	checkJSON(t, batch.Record{
 		Key: key, State: batch.Submitting, Version: 4, Attempt: 2, Spent: 1, Budget: batch.Budget{Attempts: 3, EveryTry: true},
 		DataChangeID: "d", CreatedAt: at, FinalAt: at, ClaimExpires: at, NotBefore: at, LastPost: at, SettlesAt: at, DoubtSince: at, ResendUntil: at,
 		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: "reset"}, Decision: "no evidence",
@@ -171,25 +171,25 @@ func TestRecordsInJSON(t *testing.T) {
 		"settles_at": "2030-01-02T03:04:05.000006Z", "doubt_since": "2030-01-02T03:04:05.000006Z", "resend_until": "2030-01-02T03:04:05.000006Z",
 		"error": {"kind": "doubt", "message": "reset"}, "decision": "no evidence",
 		"receipts": [{"transaction_id": "t", "valid": false, "message": "no funds", "data": "eA=="}], "claimed_by": "one", "quarantined": true}`)
-	written(t, batch.Act{
+	checkJSON(t, batch.Act{
 		By: batch.By{Actor: "ann", Reason: "ticket 17"}, Action: batch.ActionDecide, At: at, Scope: batch.Only("c::s"), Batch: "b1",
 		From: batch.Submitting, To: batch.Unknown,
 	}, `{"actor": "ann", "reason": "ticket 17", "action": "decide", "at": "2030-01-02T03:04:05.000006Z",
 		"scope": {"all": false, "service": "c::s"}, "batch": "b1", "from": "submitting", "to": "unknown"}`)
-	written(t, batch.Act{By: batch.By{Actor: "ann"}, Action: batch.ActionSetPolicy, At: at, Scope: batch.Only(""), Policy: batch.PolicyHalt},
+	checkJSON(t, batch.Act{By: batch.By{Actor: "ann"}, Action: batch.ActionSetPolicy, At: at, Scope: batch.Only(""), Policy: batch.PolicyHalt},
 		`{"actor": "ann", "action": "set_policy", "at": "2030-01-02T03:04:05.000006Z", "scope": {"all": false, "service": ""}, "policy": "halt"}`)
 	paused := batch.Control{
 		Scope: batch.Everything(), PausedAt: at, PausedBy: batch.By{Actor: "bob", Reason: "upgrade"}, Version: 7,
 	}
-	written(t, paused, `{"all": true, "service": "", "paused_at": "2030-01-02T03:04:05.000006Z", "paused_by": {"actor": "bob", "reason": "upgrade"},
+	checkJSON(t, paused, `{"all": true, "service": "", "paused_at": "2030-01-02T03:04:05.000006Z", "paused_by": {"actor": "bob", "reason": "upgrade"},
 		"policy": "default", "version": 7}`)
-	written(t, batch.MovedOnError{Seen: 3, Control: paused}, `{"seen": 3, "control": {"all": true, "service": "",
+	checkJSON(t, batch.MovedOnError{Seen: 3, Control: paused}, `{"seen": 3, "control": {"all": true, "service": "",
 		"paused_at": "2030-01-02T03:04:05.000006Z", "paused_by": {"actor": "bob", "reason": "upgrade"}, "policy": "default", "version": 7}}`)
-	written(t, batch.Explanation{Key: key, Version: 4, At: at, State: batch.Delayed, Owner: batch.ByQueuer, Cause: batch.CauseDelayed, Attempts: 1,
+	checkJSON(t, batch.Explanation{Key: key, Version: 4, At: at, State: batch.Delayed, Owner: batch.ByQueuer, Cause: batch.CauseDelayed, Attempts: 1,
 		Next: time.Second, Remedy: batch.RemedyWait, Text: "delayed"},
 		`{"service": "c::s", "id": "b1", "version": 4, "at": "2030-01-02T03:04:05.000006Z", "state": "delayed", "owner": "queuer", "cause": "delayed",
 		"attempts": 1, "next_ns": 1000000000, "remedy": "wait", "text": "delayed"}`)
-	written(t, batch.Report{Attempt: 1, At: at, Kind: batch.KindBusy, StatusCode: 429, Took: time.Second},
+	checkJSON(t, batch.Report{Attempt: 1, At: at, Kind: batch.KindBusy, StatusCode: 429, Took: time.Second},
 		`{"attempt": 1, "at": "2030-01-02T03:04:05.000006Z", "kind": "busy", "status_code": 429, "took_ns": 1000000000}`)
 }
 
@@ -197,11 +197,11 @@ func TestRecordsInJSON(t *testing.T) {
 func TestEventsInJSON(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	key := batch.Key{Service: "s", ID: "b1"}
-	written(t, batch.Event{Kind: batch.EventClaimed, Key: key, State: batch.Submitting, Attempt: 1, At: at},
+	checkJSON(t, batch.Event{Kind: batch.EventClaimed, Key: key, State: batch.Submitting, Attempt: 1, At: at},
 		`{"kind": "claimed", "key": {"service": "s", "id": "b1"}, "state": "submitting", "attempt": 1, "at": "2030-01-02T03:04:05Z"}`)
-	written(t, batch.Event{Kind: batch.EventTrouble, At: at, Err: errors.New("scan: connection refused")},
+	checkJSON(t, batch.Event{Kind: batch.EventTrouble, At: at, Err: errors.New("scan: connection refused")},
 		`{"kind": "trouble", "at": "2030-01-02T03:04:05Z", "error": "scan: connection refused"}`)
-	written(t, batch.Event{
+	checkJSON(t, batch.Event{
 		Kind: batch.EventFinal, Key: key, State: batch.Rejected, Attempt: 2, At: at, Instance: "here", SinceAdded: 3, SincePosted: 4,
 		Took: 5, InRequest: 6, StatusCode: 400, Code: 30, Endpoint: "http://node",
 	}, `{"kind": "final", "key": {"service": "s", "id": "b1"}, "state": "rejected", "attempt": 2, "at": "2030-01-02T03:04:05Z", "instance": "here",

@@ -72,7 +72,7 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		case p.Condition != ConditionFailing:
 		case p.name == PartLedger && h.Paused: // the cause is listed below
 		default:
-			add(p.name, p.FailingSince, "has failed for %s: %v", ago(now, p.FailingSince), p.Err)
+			add(p.name, p.FailingSince, "has failed for %s: %v", timeSince(now, p.FailingSince), p.Err)
 		}
 	}
 	all = append(all, h.postingAttention(now)...)
@@ -97,9 +97,9 @@ func (h Health) Attention(now time.Time) (all []Attention) {
 		case l.Condition == ConditionFailing && h.loopNeedFails(name):
 			// the cause is listed for what the loop needs
 		case l.Condition == ConditionFailing:
-			add(PartLoops, l.FailingSince, "%s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)
+			add(PartLoops, l.FailingSince, "%s has failed for %s: %v", name, timeSince(now, l.FailingSince), l.Err)
 		case looks && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > maxLoopSilence+h.Rest:
-			add(PartLoops, l.LastSuccess, "%s has done nothing for %s", name, ago(now, l.LastSuccess))
+			add(PartLoops, l.LastSuccess, "%s has done nothing for %s", name, timeSince(now, l.LastSuccess))
 		}
 	}
 	all = append(all, h.Counts.attention(now, staleCountsAge+h.Rest)...)
@@ -119,7 +119,7 @@ func (h Health) postingAttention(now time.Time) (all []Attention) {
 		if h.Ledger.Condition == ConditionFailing {
 			part, since = PartLedger, h.Ledger.FailingSince
 		}
-		return []Attention{{part, since, withDetails(incident.NothingPosted(h.PausedKind()), ago(now, since), pauseReasons(whole))}}
+		return []Attention{{part, since, withDetails(incident.NothingPosted(h.PausedKind()), timeSince(now, since), pauseReasons(whole))}}
 	}
 	for _, kind := range incident.ClosedKinds() {
 		of := slices.DeleteFunc(slices.Clone(whole), func(p Pause) bool { return p.Kind() != kind })
@@ -131,7 +131,7 @@ func (h Health) postingAttention(now time.Time) (all []Attention) {
 			names[i] = p.Ledger
 		}
 		since := of[0].Since // the beginning of the longest pause
-		all = append(all, Attention{PartPosting, since, withDetails(incident.LedgersGetNothing(names, nil, 0, kind), ago(now, since), pauseReasons(of))})
+		all = append(all, Attention{PartPosting, since, withDetails(incident.LedgersGetNothing(names, nil, 0, kind), timeSince(now, since), pauseReasons(of))})
 	}
 	if h.Ledger.Condition == ConditionFailing {
 		return all // the cause about the whole is enough
@@ -140,7 +140,7 @@ func (h Health) postingAttention(now time.Time) (all []Attention) {
 		l := h.Ledgers[name]
 		paused := slices.ContainsFunc(whole, func(p Pause) bool { return p.Ledger == name })
 		if l.Condition == ConditionFailing && !paused { // for example status queries to it
-			all = append(all, Attention{PartPosting, l.FailingSince, fmt.Sprintf("ledger %s has failed for %s: %v", name, ago(now, l.FailingSince), l.Err)})
+			all = append(all, Attention{PartPosting, l.FailingSince, fmt.Sprintf("ledger %s has failed for %s: %v", name, timeSince(now, l.FailingSince), l.Err)})
 		}
 	}
 	return all
@@ -197,7 +197,7 @@ func (h Health) loopNeedFails(loop string) bool {
 	return h.Store.Condition == ConditionFailing
 }
 
-func ago(now, since time.Time) time.Duration { return now.Sub(since).Round(time.Second) }
+func timeSince(now, since time.Time) time.Duration { return now.Sub(since).Round(time.Second) }
 
 // withDetails returns a sentence with the time since it holds, and an error.
 func withDetails(sentence string, lasts time.Duration, err error) string {
@@ -270,7 +270,7 @@ func (c Counts) attention(now time.Time, stale time.Duration) (all []Attention) 
 		all = append(all, Attention{PartBatches, c.RefusedSince, incident.Refused(c.RefusedOrders)})
 	}
 	if since := c.StandingSince; !since.IsZero() && now.Sub(since) > standstillLimit {
-		all = append(all, Attention{PartBatches, since, fmt.Sprintf("no batch has moved for %s, and so many wait: %d", ago(now, since), c.Waiting)})
+		all = append(all, Attention{PartBatches, since, fmt.Sprintf("no batch has moved for %s, and so many wait: %d", timeSince(now, since), c.Waiting)})
 	}
 	return all
 }

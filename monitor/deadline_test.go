@@ -13,54 +13,54 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// waitings has verdicts of all kinds that leave a batch as it is, or send it again.
-var waitings = map[string]struct {
-	f store.InFlight
-	k monitor.Known
-	r func(*dlt.Traits, *monitor.Rules)
+// waitingCases has verdicts of all kinds that leave a batch as it is, or send it again.
+var waitingCases = map[string]struct {
+	inFlight store.InFlight
+	known    monitor.Known
+	change   func(*dlt.Traits, *monitor.Rules)
 }{
-	"no answer":                    {f: store.InFlight{State: batch.Pending}},
-	"no answer, in doubt":          {f: store.InFlight{State: batch.Submitting}},
-	"goes on pending":              {f: store.InFlight{State: batch.Pending}, k: monitor.Known{Status: said(batch.ReportedPending)}},
-	"goes on valid":                {f: store.InFlight{State: batch.Valid}, k: monitor.Known{Status: said(batch.ReportedValid)}},
-	"taken back":                   {f: store.InFlight{State: batch.Valid}, k: monitor.Known{Status: said(batch.ReportedPending)}},
-	"a word of its own":            {f: store.InFlight{State: batch.Pending}, k: monitor.Known{Status: said(unknownWord)}},
-	"of another attempt":           {f: store.InFlight{State: batch.Pending, Attempt: 1}, k: monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 9}}},
-	"lost, and may arrive":         {f: store.InFlight{State: batch.Submitting, PostedAgo: late - 1}, k: monitor.Known{Status: said(batch.ReportedUnknown)}},
-	"lost, and within the grace":   {f: store.InFlight{State: batch.Pending, PostedAgo: grace - 1}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: stuck}},
-	"lost, and sent again":         {f: store.InFlight{State: batch.Submitting, PostedAgo: grace, ResendLeft: dlt.Forever}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: stuck}},
-	"lost, and the resend waits":   {f: store.InFlight{State: batch.Submitting, PostedAgo: grace, Resends: 1, ResendLeft: dlt.Forever}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: stuck}},
-	"still in flight":              {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.InFlight)}},
-	"not committed, again":         {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.NotCommitted)}},
-	"void, again":                  {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedVoid)}},
-	"failed, again":                {f: store.InFlight{State: batch.Pending, Attempt: 3, DoubtAttempt: 3}, k: monitor.Known{Status: said(batch.ReportedFailed)}},
-	"stalled":                      {f: store.InFlight{State: batch.Pending}, k: monitor.Known{Status: said(batch.ReportedStalled)}},
-	"stalled, and sent again":      {f: store.InFlight{State: batch.Pending, PostedAgo: quiet, ResendLeft: dlt.Forever}, k: monitor.Known{Status: said(batch.ReportedStalled), Seen: stuck}},
-	"invalid, and executed again":  {f: store.InFlight{State: batch.Invalid}, k: monitor.Known{Status: said(batch.ReportedValid)}},
-	"invalid, and not settled":     {f: store.InFlight{State: batch.Invalid, SettleLeft: time.Minute}, k: monitor.Known{Status: said(batch.ReportedInvalid)}},
-	"invalid of before a requeue":  {f: store.InFlight{State: batch.Pending, Requeued: true}, k: monitor.Known{Status: said(batch.ReportedInvalid)}},
-	"invalid of an earlier one":    {f: store.InFlight{State: batch.Submitting, Attempt: 2, DoubtAttempt: 1}, k: monitor.Known{Status: said(batch.ReportedInvalid)}},
-	"shown by a node once more":    {f: store.InFlight{State: batch.Pending, Resends: 1, Attempt: 2}, k: monitor.Known{Status: &batch.Status{Reported: batch.ReportedPending, Endpoint: "node"}}},
-	"waits for its whole claim":    {f: store.InFlight{State: batch.Submitting, PostedAgo: grace}, k: monitor.Known{Status: said(batch.ReportedUnknown), Seen: grace}},
-	"decided beforehand to resend": {f: store.InFlight{State: batch.Submitting}, k: monitor.Known{Status: said(batch.ReportedUnknown), Evidence: evidence(dlt.CannotTell)}, r: func(_ *dlt.Traits, r *monitor.Rules) { r.AssumeNotCommitted = true }},
+	"no answer":                    {inFlight: store.InFlight{State: batch.Pending}},
+	"no answer, in doubt":          {inFlight: store.InFlight{State: batch.Submitting}},
+	"goes on pending":              {inFlight: store.InFlight{State: batch.Pending}, known: monitor.Known{Status: status(batch.ReportedPending)}},
+	"goes on valid":                {inFlight: store.InFlight{State: batch.Valid}, known: monitor.Known{Status: status(batch.ReportedValid)}},
+	"taken back":                   {inFlight: store.InFlight{State: batch.Valid}, known: monitor.Known{Status: status(batch.ReportedPending)}},
+	"a word of its own":            {inFlight: store.InFlight{State: batch.Pending}, known: monitor.Known{Status: status(unknownWord)}},
+	"of another attempt":           {inFlight: store.InFlight{State: batch.Pending, Attempt: 1}, known: monitor.Known{Status: &batch.Status{Reported: batch.ReportedFailed, Attempt: 9}}},
+	"lost, and may arrive":         {inFlight: store.InFlight{State: batch.Submitting, PostedAgo: lateArrival - 1}, known: monitor.Known{Status: status(batch.ReportedUnknown)}},
+	"lost, and within the grace":   {inFlight: store.InFlight{State: batch.Pending, PostedAgo: grace - 1}, known: monitor.Known{Status: status(batch.ReportedUnknown), Seen: stuckAfter}},
+	"lost, and sent again":         {inFlight: store.InFlight{State: batch.Submitting, PostedAgo: grace, ResendLeft: dlt.Forever}, known: monitor.Known{Status: status(batch.ReportedUnknown), Seen: stuckAfter}},
+	"lost, and the resend waits":   {inFlight: store.InFlight{State: batch.Submitting, PostedAgo: grace, Resends: 1, ResendLeft: dlt.Forever}, known: monitor.Known{Status: status(batch.ReportedUnknown), Seen: stuckAfter}},
+	"still in flight":              {inFlight: store.InFlight{State: batch.Submitting}, known: monitor.Known{Status: status(batch.ReportedUnknown), Evidence: evidence(dlt.InFlight)}},
+	"not committed, again":         {inFlight: store.InFlight{State: batch.Submitting}, known: monitor.Known{Status: status(batch.ReportedUnknown), Evidence: evidence(dlt.NotCommitted)}},
+	"void, again":                  {inFlight: store.InFlight{State: batch.Submitting}, known: monitor.Known{Status: status(batch.ReportedVoid)}},
+	"failed, again":                {inFlight: store.InFlight{State: batch.Pending, Attempt: 3, DoubtAttempt: 3}, known: monitor.Known{Status: status(batch.ReportedFailed)}},
+	"stalled":                      {inFlight: store.InFlight{State: batch.Pending}, known: monitor.Known{Status: status(batch.ReportedStalled)}},
+	"stalled, and sent again":      {inFlight: store.InFlight{State: batch.Pending, PostedAgo: resendQuiet, ResendLeft: dlt.Forever}, known: monitor.Known{Status: status(batch.ReportedStalled), Seen: stuckAfter}},
+	"invalid, and executed again":  {inFlight: store.InFlight{State: batch.Invalid}, known: monitor.Known{Status: status(batch.ReportedValid)}},
+	"invalid, and not settled":     {inFlight: store.InFlight{State: batch.Invalid, SettleLeft: time.Minute}, known: monitor.Known{Status: status(batch.ReportedInvalid)}},
+	"invalid of before a requeue":  {inFlight: store.InFlight{State: batch.Pending, Requeued: true}, known: monitor.Known{Status: status(batch.ReportedInvalid)}},
+	"invalid of an earlier one":    {inFlight: store.InFlight{State: batch.Submitting, Attempt: 2, DoubtAttempt: 1}, known: monitor.Known{Status: status(batch.ReportedInvalid)}},
+	"shown by a node once more":    {inFlight: store.InFlight{State: batch.Pending, Resends: 1, Attempt: 2}, known: monitor.Known{Status: &batch.Status{Reported: batch.ReportedPending, Endpoint: "node"}}},
+	"waits for its whole claim":    {inFlight: store.InFlight{State: batch.Submitting, PostedAgo: grace}, known: monitor.Known{Status: status(batch.ReportedUnknown), Seen: grace}},
+	"decided beforehand to resend": {inFlight: store.InFlight{State: batch.Submitting}, known: monitor.Known{Status: status(batch.ReportedUnknown), Evidence: evidence(dlt.CannotTell)}, change: func(_ *dlt.Traits, r *monitor.Rules) { r.AssumeNotCommitted = true }},
 }
 
 // Promise 6: whatever the ledger answers, and whatever else is decided, a batch that has not moved
 // for StuckAfter calls a person once, with a cause.
 func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
-	for name, c := range waitings {
+	for name, c := range waitingCases {
 		t.Run(name, func(t *testing.T) {
 			tr, r := ledgerTraits, rules
-			if c.r != nil {
-				c.r(&tr, &r)
+			if c.change != nil {
+				c.change(&tr, &r)
 			}
 			now := time.Unix(1_000_000, 0)
 			row := store.Row{
-				State: c.f.State, Version: 8, Attempt: max(c.f.Attempt, 1), DoubtAttempt: max(c.f.DoubtAttempt, 1), Resends: c.f.Resends,
-				DoubtSince: now.Add(-c.f.PostedAgo - ttl), ResendUntil: now.Add(c.f.ResendLeft), LastPost: now.Add(-c.f.PostedAgo),
-				SettlesAt: now.Add(c.f.SettleLeft), Requeued: c.f.Requeued,
+				State: c.inFlight.State, Version: 8, Attempt: max(c.inFlight.Attempt, 1), DoubtAttempt: max(c.inFlight.DoubtAttempt, 1), Resends: c.inFlight.Resends,
+				DoubtSince: now.Add(-c.inFlight.PostedAgo - claimTTL), ResendUntil: now.Add(c.inFlight.ResendLeft), LastPost: now.Add(-c.inFlight.PostedAgo),
+				SettlesAt: now.Add(c.inFlight.SettleLeft), Requeued: c.inFlight.Requeued,
 			}
-			if c.f.State == batch.Submitting {
+			if c.inFlight.State == batch.Submitting {
 				row.ClaimExpires = row.LastPost
 			}
 			if name == "waits for its whole claim" { // the end of the claim was not recorded
@@ -70,7 +70,7 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 				row.MovedAt = now.Add(-moved)
 				f := row.InFlight(store.Ref{Key: batch.Key{ID: "b"}}, batch.Budget{}, now)
 				f.AskedAgo = asked
-				v := monitor.Decide(f, c.k, tr, r)
+				v := monitor.Decide(f, c.known, tr, r)
 				if v.Outcome == nil {
 					return row, store.Applied{Row: row}, v
 				}
@@ -78,9 +78,9 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 				require.Equal(t, store.Written, a.Result, "%v", a.Err)
 				return next, a, v
 			}
-			_, a, before := say(stuck, 0)
+			_, a, before := say(stuckAfter, 0)
 			assert.False(t, a.Stuck, "in time")
-			called, a, v := say(stuck+1, 0)
+			called, a, v := say(stuckAfter+1, 0)
 			require.True(t, a.Stuck, "late")
 			assert.NotEmpty(t, called.Decision)
 			if before.Outcome == nil {
@@ -89,12 +89,12 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 				assert.Equal(t, before.Outcome.Finding, v.Outcome.Finding, "and is done all the same")
 				assert.Equal(t, before.Outcome.Finding != store.IsInvalid, !called.Undecided() || called.State == batch.Invalid)
 			}
-			_, a, v = say(stuck+1, store.LookGap+1)
+			_, a, v = say(stuckAfter+1, store.LookGap+1)
 			assert.False(t, a.Stuck, "nobody could look at it for long")
 			require.NotNil(t, v.Outcome)
 			assert.Equal(t, store.PutOff, v.Outcome.Finding)
 			row.Decision = called.Decision
-			for _, moved := range []time.Duration{stuck + 1, 1000 * stuck} {
+			for _, moved := range []time.Duration{stuckAfter + 1, 1000 * stuckAfter} {
 				_, a, _ = say(moved, 0)
 				assert.False(t, a.Stuck, "once")
 			}
@@ -107,7 +107,7 @@ func TestDecideCallsAPersonAfterTheDeadline(t *testing.T) {
 // is started again and again calls a person, too.
 func TestTheDeadlineAfterALongStop(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	row := store.Row{State: batch.Pending, Version: 8, Attempt: 1, DoubtAttempt: 1, MovedAt: now.Add(-100 * stuck), LastPost: now.Add(-100 * stuck), AskedAt: now.Add(-99 * stuck)}
+	row := store.Row{State: batch.Pending, Version: 8, Attempt: 1, DoubtAttempt: 1, MovedAt: now.Add(-100 * stuckAfter), LastPost: now.Add(-100 * stuckAfter), AskedAt: now.Add(-99 * stuckAfter)}
 	look := func() (stuck bool) {
 		asked := row.AskedAt
 		row = row.Leased(now, time.Second)
@@ -143,12 +143,12 @@ func TestTheDeadlineAfterAClockThatWasAhead(t *testing.T) {
 		for !row.Called() {
 			row = row.Leased(now, time.Second)
 			f := row.InFlight(store.Ref{}, batch.Budget{}, now)
-			if v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedPending)}, ledgerTraits, rules); v.Outcome != nil {
+			if v := monitor.Decide(f, monitor.Known{Status: status(batch.ReportedPending)}, ledgerTraits, rules); v.Outcome != nil {
 				row, _ = row.Apply(*v.Outcome, now)
 			}
 			now = now.Add(time.Second)
 			require.Less(t, now.Sub(begin), 3*time.Hour, "%s ahead", ahead)
 		}
-		assert.LessOrEqual(t, now.Sub(begin), stuck+ahead%(20*time.Minute)+2*time.Second, "%s ahead", ahead)
+		assert.LessOrEqual(t, now.Sub(begin), stuckAfter+ahead%(20*time.Minute)+2*time.Second, "%s ahead", ahead)
 	}
 }

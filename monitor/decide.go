@@ -63,10 +63,10 @@ func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	if f.Budget == (batch.Budget{}) && r.Budget != nil {
 		f.Budget = r.Budget(f.Key.Service)
 	}
-	d := decider{data{f: f, k: k, t: t, r: r}}
+	d := decider{data{inFlight: f, known: k, traits: t, rules: r}}
 	v := d.deadline(d.decide())
 	if v.Resolve {
-		v.Ended = d.endedAgo()
+		v.Ended = d.sinceClaimEnd()
 	}
 	if o := v.Outcome; o != nil && o.Error != nil {
 		o.Report = &batch.Report{Attempt: f.Attempt, Kind: o.Error.Kind, Text: o.Error.Message}
@@ -78,21 +78,21 @@ func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 // store calls the person with it (store.Outcome.StuckAfter). Without an outcome, the call of the
 // person is the outcome.
 func (d *decider) deadline(v Verdict) Verdict {
-	f, waits := d.f, v.Outcome == nil && !v.Resolve
+	f, waits := d.inFlight, v.Outcome == nil && !v.Resolve
 	if v.Outcome != nil {
-		v.Outcome.StuckAfter = d.r.StuckAfter
+		v.Outcome.StuckAfter = d.rules.StuckAfter
 	}
 	if f.Called {
-		if waits && f.PostedAgo > d.r.StuckAfter { // also for this attempt no further answer is expected
+		if waits && f.PostedAgo > d.rules.StuckAfter { // also for this attempt no further answer is expected
 			return d.callPerson(d.stillText(f.PostedAgo, v.why))
 		}
 		return v
 	}
-	switch store.DeadlineOf(f.Age, f.AskedAgo, d.r.StuckAfter) {
+	switch store.DeadlineOf(f.Age, f.AskedAgo, d.rules.StuckAfter) {
 	case store.DeadlineNotReached:
 		return v
 	case store.DeadlinePutOff:
-		if waits || v.Resolve || !decisive(v.Outcome.Finding) {
+		if waits || v.Resolve || !isDecisive(v.Outcome.Finding) {
 			return d.putOff()
 		}
 		return v
@@ -103,34 +103,34 @@ func (d *decider) deadline(v Verdict) Verdict {
 	return v
 }
 
-// decisive reports whether a finding ends a batch, or calls a person in any case.
-func decisive(f store.Finding) bool {
+// isDecisive reports whether a finding ends a batch, or calls a person in any case.
+func isDecisive(f store.Finding) bool {
 	return f == store.IsCommitted || f == store.IsInvalid || f == store.Settled || f == store.Refused || f == store.Undecidable
 }
 
 func (d *decider) putOff() Verdict {
 	v := d.record(store.PutOff)
-	v.Outcome.StuckAfter = d.r.StuckAfter
+	v.Outcome.StuckAfter = d.rules.StuckAfter
 	return v
 }
 
 // stillText returns a text with the time for which a batch has not moved, and why.
 func (d *decider) stillText(since time.Duration, why string) string {
-	s := d.f.State.String()
-	if d.f.Attempt > 1 {
-		s += fmt.Sprintf(" in attempt %d, and has not moved", d.f.Attempt)
+	s := d.inFlight.State.String()
+	if d.inFlight.Attempt > 1 {
+		s += fmt.Sprintf(" in attempt %d, and has not moved", d.inFlight.Attempt)
 	}
 	return fmt.Sprintf("%s for %s: %s", s, since.Round(time.Second), why)
 }
 
 func (d *decider) decide() Verdict {
-	if d.k.Status == nil && d.k.Evidence == nil {
+	if d.known.Status == nil && d.known.Evidence == nil {
 		return d.waitAsUsual("the ledger has not answered about it")
 	}
-	if d.k.Evidence != nil {
+	if d.known.Evidence != nil {
 		return d.decideEvidence()
 	}
-	st := d.k.Status
+	st := d.known.Status
 	switch st.Reported {
 	case batch.ReportedCommitted:
 		v := d.record(store.IsCommitted)
@@ -161,17 +161,17 @@ type decider struct{ data }
 // ledger was asked.
 func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	o := &store.Outcome{
-		Ref: d.f.Ref, Version: d.f.Version, Was: d.f.Was, By: batch.ByMonitor, Finding: finding, Check: d.nextQuestion(),
-		Prepared: d.f.Prepared,
+		Ref: d.inFlight.Ref, Version: d.inFlight.Version, Was: d.inFlight.Was, By: batch.ByMonitor, Finding: finding, Check: d.nextQuestion(),
+		Prepared: d.inFlight.Prepared,
 	}
-	if d.k.Status != nil {
-		o.Attempt = d.k.Status.Attempt
+	if d.known.Status != nil {
+		o.Attempt = d.known.Status.Attempt
 	}
 	switch finding {
 	case store.Failed:
 		o.Delay = d.delay()
 	case store.NoTrace, store.NotCommitted, store.IsVoid: // most have waited long enough since the POST
-		o.Delay = max(0, d.delay()-max(0, d.f.PostedAgo))
+		o.Delay = max(0, d.delay()-max(0, d.inFlight.PostedAgo))
 	}
 	return o
 }
@@ -179,7 +179,9 @@ func (d *decider) outcome(finding store.Finding) *store.Outcome {
 // delay returns the pause before the next attempt. It grows with the number of attempts, and not
 // with the failures in a row: that number begins again when the ledger accepts an attempt, and a
 // ledger may accept each attempt and then answer each time that it had no effect.
-func (d *decider) delay() time.Duration { return d.r.Delay(d.f.Key.Service, d.f.Attempt) }
+func (d *decider) delay() time.Duration {
+	return d.rules.Delay(d.inFlight.Key.Service, d.inFlight.Attempt)
+}
 
 func (d *decider) record(finding store.Finding) Verdict {
 	return Verdict{Outcome: d.outcome(finding), Next: d.nextQuestion()}
@@ -188,7 +190,7 @@ func (d *decider) record(finding store.Finding) Verdict {
 // wait returns the verdict to ask again after at, within FirstPoll and PollInterval. why is the
 // reason, for a person.
 func (d *decider) wait(at time.Duration, why string) Verdict {
-	return Verdict{Next: min(max(at, d.r.FirstPoll), d.r.PollInterval), why: why}
+	return Verdict{Next: min(max(at, d.rules.FirstPoll), d.rules.PollInterval), why: why}
 }
 
 // waitAsUsual returns the verdict to ask again after the usual time.
@@ -197,7 +199,7 @@ func (d *decider) waitAsUsual(why string) Verdict { return Verdict{Next: d.nextQ
 // ledgerWords returns the ledger's message about a batch that waits, for the person who has to
 // decide.
 func (d *decider) ledgerWords() string {
-	if st := d.k.Status; st != nil && st.Message != "" {
+	if st := d.known.Status; st != nil && st.Message != "" {
 		return ": " + st.Message
 	}
 	return ""
@@ -205,31 +207,31 @@ func (d *decider) ledgerWords() string {
 
 // callPerson records a doubt that a person must decide, once.
 func (d *decider) callPerson(cause string) Verdict {
-	if d.f.Undecided {
-		return Verdict{Next: d.r.PollInterval}
+	if d.inFlight.Undecided {
+		return Verdict{Next: d.rules.PollInterval}
 	}
 	v := d.record(store.Undecidable)
-	v.Outcome.Check = d.r.PollInterval
+	v.Outcome.Check = d.rules.PollInterval
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindDoubt, Message: batch.Excerpt(cause, batch.MaxErrorText)}
 	return v
 }
 
 func (d *decider) decideInState(s batch.State, finding store.Finding) Verdict {
-	if s == batch.Valid && d.rolledBack() && !d.f.RolledBack {
+	if s == batch.Valid && d.wasRolledBack() && !d.inFlight.RolledBack {
 		// The state is recorded at once, because the ledger may have forgotten it when the attempt
 		// is resolved.
 		v := d.record(finding)
 		d.countRollback(v.Outcome)
 		return v
 	}
-	if d.f.State == s && d.t.Resolves && d.t.Stale > 0 && d.endedAgo() > d.t.Stale {
+	if d.inFlight.State == s && d.traits.Resolves && d.traits.Stale > 0 && d.sinceClaimEnd() > d.traits.Stale {
 		return Verdict{Resolve: true, Next: d.nextQuestion()} // the ledger may have dropped it without a report
 	}
 	seen := ""
 	if s == batch.Pending {
-		seen = shownBy(d.f, d.k.Status, d.t)
+		seen = shownBy(d.inFlight, d.known.Status, d.traits)
 	}
-	if d.f.State == s && seen == "" {
+	if d.inFlight.State == s && seen == "" {
 		return d.waitAsUsual("the ledger goes on saying " + s.String() + d.ledgerWords())
 	}
 	v := d.record(finding)
@@ -248,23 +250,23 @@ func shownBy(f store.InFlight, st *batch.Status, t dlt.Traits) string {
 
 func (d *decider) decideInvalid() Verdict {
 	switch {
-	case d.f.Requeued && d.endedAgo() < d.t.Settle:
+	case d.inFlight.Requeued && d.sinceClaimEnd() < d.traits.Settle:
 		// This may be the verdict from before the requeue
 		// (docs/ledgers/sawtooth.md#the-same-bytes-again).
-		return d.wait(d.t.Settle-d.endedAgo(), "the ledger says invalid, perhaps of before the requeue")
-	case d.f.State == batch.Invalid:
+		return d.wait(d.traits.Settle-d.sinceClaimEnd(), "the ledger says invalid, perhaps of before the requeue")
+	case d.inFlight.State == batch.Invalid:
 		return d.settle()
-	case d.maybeEarlier():
+	case d.maybeOfEarlier():
 		return d.wait(d.lateArrivalLeft(), "the ledger says invalid, and the last attempt may yet arrive")
-	case d.earlierOnly() && d.f.Refused && d.k.Status.Attempt > d.f.DoubtAttempt:
+	case d.isOfEarlierOnly() && d.inFlight.Refused && d.known.Status.Attempt > d.inFlight.DoubtAttempt:
 		return d.decideNoTrace() // that verdict is recorded already
-	case !d.f.AboutLast(d.k.Status.Attempt):
+	case !d.inFlight.AboutLast(d.known.Status.Attempt):
 		return d.decideNoTrace() // no trace of this attempt: the answer is about another one
 	}
 	v := d.record(store.IsInvalid)
-	v.Outcome.Settle = d.t.Settle
-	v.Outcome.Receipts = d.k.Status.Receipts
-	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: invalidMessage(d.k.Status)}
+	v.Outcome.Settle = d.traits.Settle
+	v.Outcome.Receipts = d.known.Status.Receipts
+	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindInvalid, Message: invalidMessage(d.known.Status)}
 	return v
 }
 
@@ -279,30 +281,30 @@ func invalidMessage(st *batch.Status) string {
 // decideFailed handles the ledger's answer that an attempt had no effect. The answer counts only
 // for the attempt that it names.
 func (d *decider) decideFailed() Verdict {
-	st := d.k.Status
-	if st.Attempt != 0 && st.Attempt < d.f.Attempt {
+	st := d.known.Status
+	if st.Attempt != 0 && st.Attempt < d.inFlight.Attempt {
 		return d.decideNoTrace() // no trace of this attempt: the answer is about an earlier one
 	}
-	if d.f.State == batch.Invalid || st.Attempt > d.f.Attempt {
+	if d.inFlight.State == batch.Invalid || st.Attempt > d.inFlight.Attempt {
 		return d.waitAsUsual("the ledger speaks of another attempt")
 	}
-	if d.maybeEarlier() {
+	if d.maybeOfEarlier() {
 		return d.wait(d.lateArrivalLeft(), "the ledger says failed, and the last attempt may yet arrive")
 	}
-	if d.earlierOnly() && (d.f.Refused || (d.f.Ended && d.f.Failures > 0)) {
+	if d.isOfEarlierOnly() && (d.inFlight.Refused || (d.inFlight.Ended && d.inFlight.Failures > 0)) {
 		return d.decideNoTrace() // that failure is recorded already
 	}
 	v := d.record(store.Failed)
 	v.Outcome.Spend = true
 	v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindFailed, Message: batch.Excerpt(st.Message, batch.MaxErrorText)}
-	if d.f.Budget.EveryTry {
+	if d.inFlight.Budget.EveryTry {
 		v.Outcome.Spend = false // the claim has spent it
 	}
-	spent := d.f.Spent
+	spent := d.inFlight.Spent
 	if v.Outcome.Spend {
 		spent++
 	}
-	if d.f.Budget.Exhausted(spent) {
+	if d.inFlight.Budget.Exhausted(spent) {
 		v.Outcome.Finding = store.Refused
 		v.Outcome.Error = d.budgetUsedUp()
 	}
@@ -310,7 +312,7 @@ func (d *decider) decideFailed() Verdict {
 }
 
 func (d *decider) budgetUsedUp() *batch.SubmissionError {
-	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.f.Budget.Attempts)}
+	return &batch.SubmissionError{Kind: batch.KindExhausted, Message: fmt.Sprintf("budget of %d attempts used up", d.inFlight.Budget.Attempts)}
 }
 
 // decideNoTrace handles an answer that has no trace of the batch. An accepted batch that others
@@ -319,10 +321,10 @@ func (d *decider) budgetUsedUp() *batch.SubmissionError {
 // the doubt.
 func (d *decider) decideNoTrace() Verdict {
 	v := d.decideAbsent()
-	if v.Outcome == nil && d.passable() {
+	if v.Outcome == nil && d.mayBePassed() {
 		next := v.Next
 		if v = d.record(store.Doubtful); next > 0 {
-			v.Outcome.Check = min(next, d.r.PollInterval)
+			v.Outcome.Check = min(next, d.rules.PollInterval)
 		}
 	}
 	return v
@@ -332,14 +334,14 @@ func (d *decider) decideNoTrace() Verdict {
 // may have forgotten it. The batch is sent again only if that is declared harmless or proved to
 // be.
 func (d *decider) decideAbsent() Verdict {
-	f, t := d.f, d.t
+	f, t := d.inFlight, d.traits
 	if f.State == batch.Invalid {
 		return d.settle()
 	}
-	again := d.spendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.r.TTL)
+	again := d.hasSpendable() && (store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.rules.TTL)
 	age := f.PostedAgo
 	if !again { // a resend would do harm, and the database's clock may have jumped: this process waits by its own clock, too
-		age = min(age, d.k.Seen)
+		age = min(age, d.known.Seen)
 	}
 	late := t.LateArrival - age
 	if late > 0 {
@@ -349,12 +351,12 @@ func (d *decider) decideAbsent() Verdict {
 		return d.untraced(t.Grace - age)
 	}
 	if again {
-		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.forgotten() {
+		if f.Resends > 0 && f.PostedAgo < t.ResendQuiet && !d.isForgotten() {
 			return d.waitAsUsual("not found, and a second resend must wait")
 		}
 		return d.record(store.NoTrace)
 	}
-	if !f.Ended { // the end of the last POST was not recorded: by our clock it may still run (see endedAgo)
+	if !f.Ended { // the end of the last POST was not recorded: by our clock it may still run (see sinceClaimEnd)
 		if late := d.lateArrivalLeft(); late > 0 {
 			return d.wait(late, "not found, and the last attempt may yet arrive")
 		}
@@ -369,13 +371,13 @@ func (d *decider) decideAbsent() Verdict {
 // as if there were no trace of it, never more often than questions are asked, and without spending
 // an attempt.
 func (d *decider) decideStalled() Verdict {
-	f, t := d.f, d.t
+	f, t := d.inFlight, d.traits
 	if f.Budget.EveryTry && f.Spent > 0 {
 		f.Spent-- // the attempt that the next one helps
 	}
-	again := data{f: f, k: d.k, t: t, r: d.r}
-	early := f.PostedAgo < max(t.ResendQuiet, t.LateArrival, d.r.PollInterval)
-	if early || f.State == batch.Invalid || !again.spendable() || !(store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.r.TTL) {
+	again := data{inFlight: f, known: d.known, traits: t, rules: d.rules}
+	early := f.PostedAgo < max(t.ResendQuiet, t.LateArrival, d.rules.PollInterval)
+	if early || f.State == batch.Invalid || !again.hasSpendable() || !(store.Resend{LateArrival: t.LateArrival}).Allows(d.resendLeft(), d.rules.TTL) {
 		return d.decideInState(batch.Pending, store.IsPending)
 	}
 	v := d.record(store.NoTrace)
@@ -387,14 +389,14 @@ func (d *decider) decideStalled() Verdict {
 // row may keep other bytes by now. The bytes asked about may be more than the store kept when the
 // row was read: the store may have forgotten some, or another process has already found them void.
 func (d *decider) decideVoid() Verdict {
-	if d.f.State == batch.Invalid {
+	if d.inFlight.State == batch.Invalid {
 		return d.settle()
 	}
 	v := d.record(store.IsVoid)
-	if was := d.f.Was; was != nil && bytes.HasPrefix(d.f.Prepared, was.Prepared) {
+	if was := d.inFlight.Was; was != nil && bytes.HasPrefix(d.inFlight.Prepared, was.Prepared) {
 		v.Outcome.Prepared = was.Prepared
 	}
-	if st := d.k.Status; d.f.Withdrawn && st.Message != "" { // the row ends, with this reason
+	if st := d.known.Status; d.inFlight.Withdrawn && st.Message != "" { // the row ends, with this reason
 		v.Outcome.Error = &batch.SubmissionError{Kind: batch.KindCancelled, Message: st.Message}
 		return v
 	}
@@ -404,7 +406,7 @@ func (d *decider) decideVoid() Verdict {
 
 // lastIfSpent ends a batch whose budget is used up.
 func (d *decider) lastIfSpent(o *store.Outcome) {
-	if d.f.Budget.Exhausted(d.f.Spent) {
+	if d.inFlight.Budget.Exhausted(d.inFlight.Spent) {
 		o.Last, o.Error = true, d.budgetUsedUp()
 	}
 }
@@ -413,7 +415,7 @@ func (d *decider) lastIfSpent(o *store.Outcome) {
 // about as soon as any other: the node that answers may get the batch in a moment from the node
 // that accepted it. The same holds for a batch in doubt that holds up its lane.
 func (d *decider) untraced(left time.Duration) Verdict {
-	if d.f.State == batch.Pending || d.f.State == batch.Valid || d.sendsBehindAccepted() {
+	if d.inFlight.State == batch.Pending || d.inFlight.State == batch.Valid || d.sendsBehindAccepted() {
 		left = min(left, d.nextQuestion())
 	}
 	return d.wait(left, "not found, which says nothing yet")
@@ -422,16 +424,16 @@ func (d *decider) untraced(left time.Duration) Verdict {
 // settle ends an Invalid batch once it can no longer become Committed, by both clocks. If the
 // database's clock was ahead at the verdict, and was put right, only this process's clock counts.
 func (d *decider) settle() Verdict {
-	left := d.t.Settle - d.k.Seen
-	if d.f.SettleLeft <= d.t.Settle {
-		left = max(left, d.f.SettleLeft)
+	left := d.traits.Settle - d.known.Seen
+	if d.inFlight.SettleLeft <= d.traits.Settle {
+		left = max(left, d.inFlight.SettleLeft)
 	}
 	if left > 0 {
 		return d.wait(left, "decided against, and not settled")
 	}
 	v := d.record(store.Settled)
-	v.Outcome.Settle = d.t.Settle
-	if d.f.SettleLeft > d.t.Settle {
+	v.Outcome.Settle = d.traits.Settle
+	if d.inFlight.SettleLeft > d.traits.Settle {
 		// When this is written, the time in the row may be ahead by less than Settle, and would
 		// never count.
 		v.Outcome.Settle = time.Nanosecond
@@ -440,7 +442,7 @@ func (d *decider) settle() Verdict {
 }
 
 func (d *decider) decideEvidence() Verdict {
-	switch *d.k.Evidence {
+	switch *d.known.Evidence {
 	case dlt.Committed:
 		return d.record(store.IsCommitted)
 	case dlt.NotCommitted:
@@ -448,9 +450,9 @@ func (d *decider) decideEvidence() Verdict {
 	case dlt.InFlight:
 		return d.waitAsUsual("the ledger goes on saying in flight" + d.ledgerWords())
 	}
-	if st := d.k.Status; st != nil && st.Reported != batch.ReportedUnknown {
+	if st := d.known.Status; st != nil && st.Reported != batch.ReportedUnknown {
 		cause := "the ledger goes on saying " + st.Reported.String() + ", and the evidence does not tell" + d.ledgerWords()
-		if st.Reported == batch.ReportedPending || min(d.f.PostedAgo, d.k.Seen) <= d.t.Stale+evidenceTime {
+		if st.Reported == batch.ReportedPending || min(d.inFlight.PostedAgo, d.known.Seen) <= d.traits.Stale+evidenceTime {
 			return d.waitAsUsual(cause)
 		}
 		return d.callPerson(cause)
@@ -464,7 +466,7 @@ func (d *decider) decideEvidence() Verdict {
 const evidenceTime = time.Minute
 
 func (d *decider) decideCannotTell(cause string) Verdict {
-	if d.r.AssumeNotCommitted {
+	if d.rules.AssumeNotCommitted {
 		return d.decideNotCommitted()
 	}
 	return d.callPerson(cause)
@@ -479,14 +481,14 @@ const maxRollbacks = 2
 // the row, so no restart, of the ledger's nodes or of this process, sets it back.
 func (d *decider) countRollback(o *store.Outcome) {
 	o.RolledBack = true
-	if n := d.f.Rollbacks + 1; n >= maxRollbacks {
+	if n := d.inFlight.Rollbacks + 1; n >= maxRollbacks {
 		o.Halt = fmt.Sprintf("the nodes of this circuit disagree: %d executions in a row were rolled back", n)
 	}
 }
 
 func (d *decider) decideNotCommitted() Verdict {
 	v := d.record(store.NotCommitted)
-	if d.rolledBack() && !d.f.RolledBack {
+	if d.wasRolledBack() && !d.inFlight.RolledBack {
 		d.countRollback(v.Outcome)
 	}
 	d.lastIfSpent(v.Outcome)

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	ttl   = time.Minute
-	late  = 5 * time.Second
-	grace = 30 * time.Second
-	quiet = 20 * time.Minute
-	stuck = time.Hour
-	poll  = time.Second
-	first = 10 * time.Millisecond
+	claimTTL     = time.Minute
+	lateArrival  = 5 * time.Second
+	grace        = 30 * time.Second
+	resendQuiet  = 20 * time.Minute
+	stuckAfter   = time.Hour
+	pollInterval = time.Second
+	firstPoll    = 10 * time.Millisecond
 )
 
 var rules = monitor.Rules{
-	TTL: ttl, FirstPoll: first, PollInterval: poll, StuckAfter: stuck,
+	TTL: claimTTL, FirstPoll: firstPoll, PollInterval: pollInterval, StuckAfter: stuckAfter,
 	Delay: func(_ batch.ServiceID, n int) time.Duration { return time.Duration(n) * time.Second },
 }
 
-var ledgerTraits = dlt.Traits{Name: "l", LateArrival: late, Grace: grace, ResendQuiet: quiet, Settle: 10 * time.Minute}
+var ledgerTraits = dlt.Traits{Name: "l", LateArrival: lateArrival, Grace: grace, ResendQuiet: resendQuiet, Settle: 10 * time.Minute}
 
 func evidence(e dlt.Evidence) *dlt.Evidence { return &e }
 
-func said(word batch.Reported) *batch.Status { return &batch.Status{ID: "b", Reported: word} }
+func status(word batch.Reported) *batch.Status { return &batch.Status{ID: "b", Reported: word} }
 
 // verdictWord returns a verdict as a word.
 func verdictWord(v monitor.Verdict) string {
@@ -72,7 +72,7 @@ func TestDecideEveryWordInEveryState(t *testing.T) {
 			}
 			k := monitor.Known{Seen: time.Hour}
 			if word != 0 {
-				k.Status = said(word)
+				k.Status = status(word)
 			}
 			v := monitor.Decide(f, k, ledgerTraits, rules)
 			assert.Equal(t, want[i], verdictWord(v), "%s, and the ledger says %s", state, word)
@@ -134,7 +134,7 @@ func TestDecideNoTrace(t *testing.T) {
 	reliant := func(f *store.InFlight, _ *monitor.Known, tr *dlt.Traits, r *monitor.Rules) {
 		tr.KeepsOrder, r.Reliant = true, true
 	}
-	const window = ttl + late // the least ResendLeft for a resend
+	const window = claimTTL + lateArrival // the least ResendLeft for a resend
 	ever := harmless(dlt.Forever)
 
 	for name, c := range map[string]struct {
@@ -149,32 +149,32 @@ func TestDecideNoTrace(t *testing.T) {
 		"no longer harmless":                            {[]change{harmless(-time.Hour)}, "undecidable", 0},
 		"harmless, pending":                             {[]change{ever, state(batch.Pending)}, "no trace", 0},
 		"harmless, valid":                               {[]change{ever, state(batch.Valid)}, "no trace", 0},
-		"may still arrive":                              {[]change{ever, posted(late - time.Millisecond)}, "wait", first},
-		"may still arrive for long":                     {[]change{ever, posted(0)}, "wait", poll},
-		"may still arrive, and could be proved":         {[]change{resolves, posted(late - 1)}, "wait", first},
+		"may still arrive":                              {[]change{ever, posted(lateArrival - time.Millisecond)}, "wait", firstPoll},
+		"may still arrive for long":                     {[]change{ever, posted(0)}, "wait", pollInterval},
+		"may still arrive, and could be proved":         {[]change{resolves, posted(lateArrival - 1)}, "wait", firstPoll},
 		"within the grace":                              {[]change{ever, posted(grace - 50*time.Millisecond)}, "wait", 50 * time.Millisecond},
 		"after the grace":                               {[]change{ever, posted(grace)}, "no trace", 0},
-		"within the grace, pending":                     {[]change{ever, state(batch.Pending), posted(grace - 1)}, "wait", first},
-		"clock jumped: first sight":                     {[]change{resolves, seen(0)}, "wait", poll},
-		"clock jumped: own wait not over":               {[]change{resolves, seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock jumped: own wait over, not the grace":    {[]change{resolves, seen(late)}, "wait", 0},
+		"within the grace, pending":                     {[]change{ever, state(batch.Pending), posted(grace - 1)}, "wait", firstPoll},
+		"clock jumped: first sight":                     {[]change{resolves, seen(0)}, "wait", pollInterval},
+		"clock jumped: own wait not over":               {[]change{resolves, seen(lateArrival - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: own wait over, not the grace":    {[]change{resolves, seen(lateArrival)}, "wait", 0},
 		"clock jumped: own grace over":                  {[]change{resolves, seen(grace)}, "resolve", 0},
-		"clock jumped: pending":                         {[]change{resolves, state(batch.Pending), seen(late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: pending":                         {[]change{resolves, state(batch.Pending), seen(lateArrival - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
 		"clock jumped: valid, within the grace":         {[]change{resolves, state(batch.Valid), seen(grace - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
 		"first sight, and harmless for ever":            {[]change{ever, seen(0)}, "no trace", 0},
 		"first sight, and harmless for long enough":     {[]change{harmless(window), seen(0)}, "no trace", 0},
 		"clock stepped back: the window is over":        {[]change{harmless(window + time.Minute), posted(grace), seen(grace + time.Minute + 1)}, "undecidable", 0},
 		"clock stepped back: the window is not over":    {[]change{harmless(window + time.Minute), posted(grace), seen(grace + time.Minute)}, "no trace", 0},
-		"an Invalid from a clock that was ahead":        {[]change{state(batch.Invalid), settling(time.Hour)}, "settled", 0},
-		"an Invalid from ahead, own wait not over":      {[]change{state(batch.Invalid), settling(time.Hour), seen(10*time.Minute - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock jumped: an Invalid that is forgotten":    {[]change{state(batch.Invalid), settling(-time.Hour), seen(10*time.Minute - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"a claim of another length, not over":           {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"a claim of another length, over":               {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + late), posted(time.Hour)}, "resolve", 0},
+		"an Invalid from a clock that was ahead":        {[]change{state(batch.Invalid), withSettle(time.Hour)}, "settled", 0},
+		"an Invalid from ahead, own wait not over":      {[]change{state(batch.Invalid), withSettle(time.Hour), seen(10*time.Minute - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock jumped: an Invalid that is forgotten":    {[]change{state(batch.Invalid), withSettle(-time.Hour), seen(10*time.Minute - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"a claim of another length, not over":           {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + lateArrival - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"a claim of another length, over":               {[]change{resolves, lives, claimFor(time.Hour), seen(time.Hour + lateArrival), posted(time.Hour)}, "resolve", 0},
 		"a claim shorter than the reader's, over":       {[]change{resolves, lives, claimFor(time.Second), seen(grace), posted(time.Hour)}, "resolve", 0},
-		"a claim of unknown length, not over":           {[]change{resolves, lives, seen(ttl + late - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
-		"clock stepped back":                            {[]change{ever, posted(-time.Hour)}, "wait", poll},
-		"second resend too soon":                        {[]change{ever, resends(1), posted(quiet - 1)}, "wait", 0},
-		"second resend after the quiet":                 {[]change{ever, resends(1), posted(quiet)}, "no trace", 0},
+		"a claim of unknown length, not over":           {[]change{resolves, lives, seen(claimTTL + lateArrival - 20*time.Millisecond)}, "wait", 20 * time.Millisecond},
+		"clock stepped back":                            {[]change{ever, posted(-time.Hour)}, "wait", pollInterval},
+		"second resend too soon":                        {[]change{ever, resends(1), posted(resendQuiet - 1)}, "wait", 0},
+		"second resend after the quiet":                 {[]change{ever, resends(1), posted(resendQuiet)}, "no trace", 0},
 		"first resend needs no quiet":                   {[]change{ever, resends(0), posted(grace)}, "no trace", 0},
 		"second resend too soon, proof could be had":    {[]change{ever, resends(1), posted(grace), resolves}, "wait", 0},
 		"to be proved":                                  {[]change{resolves}, "resolve", 0},
@@ -183,36 +183,36 @@ func TestDecideNoTrace(t *testing.T) {
 		"proved not committed":                          {[]change{found(dlt.NotCommitted)}, "not committed", 0},
 		"proved committed":                              {[]change{found(dlt.Committed)}, "is committed", 0},
 		"still in flight":                               {[]change{found(dlt.InFlight)}, "wait", 0},
-		"still in flight for long":                      {[]change{found(dlt.InFlight), posted(stuck + 1), seen(stuck + 1)}, "undecidable", 0},
-		"still in flight for long, and just seen":       {[]change{found(dlt.InFlight), posted(stuck + 1), seen(stuck)}, "undecidable", 0},
+		"still in flight for long":                      {[]change{found(dlt.InFlight), posted(stuckAfter + 1), seen(stuckAfter + 1)}, "undecidable", 0},
+		"still in flight for long, and just seen":       {[]change{found(dlt.InFlight), posted(stuckAfter + 1), seen(stuckAfter)}, "undecidable", 0},
 		"cannot tell":                                   {[]change{found(dlt.CannotTell)}, "undecidable", 0},
 		"evidence of no known kind":                     {[]change{found(99)}, "undecidable", 0},
-		"cannot tell, already told":                     {[]change{found(dlt.CannotTell), undecided}, "wait", poll},
+		"cannot tell, already told":                     {[]change{found(dlt.CannotTell), undecided}, "wait", pollInterval},
 		"cannot tell, decided beforehand":               {[]change{found(dlt.CannotTell), assume}, "not committed", 0},
 		"no evidence, decided beforehand":               {[]change{assume}, "not committed", 0},
 		"in flight, decided beforehand":                 {[]change{found(dlt.InFlight), assume}, "wait", 0},
-		"decided beforehand waits for late arrivals":    {[]change{assume, posted(late - 1)}, "wait", 0},
+		"decided beforehand waits for late arrivals":    {[]change{assume, posted(lateArrival - 1)}, "wait", 0},
 		"refused: harmless, but nothing is to be sent":  {[]change{ever, refused}, "undecidable", 0},
 		"refused: to be proved":                         {[]change{ever, refused, resolves}, "resolve", 0},
 		"refused: proved":                               {[]change{refused, found(dlt.NotCommitted)}, "not committed", 0},
 		"exhausted: harmless, but no attempt is left":   {[]change{ever, spent}, "undecidable", 0},
 		"exhausted: to be proved":                       {[]change{ever, spent, resolves}, "resolve", 0},
 		"exhausted: proved, and over":                   {[]change{spent, found(dlt.NotCommitted)}, "not committed", 0},
-		"an Invalid that is forgotten waits":            {[]change{ever, state(batch.Invalid), settling(300 * time.Millisecond)}, "wait", 300 * time.Millisecond},
-		"an Invalid that is forgotten settles":          {[]change{ever, state(batch.Invalid), settling(0)}, "settled", 0},
+		"an Invalid that is forgotten waits":            {[]change{ever, state(batch.Invalid), withSettle(300 * time.Millisecond)}, "wait", 300 * time.Millisecond},
+		"an Invalid that is forgotten settles":          {[]change{ever, state(batch.Invalid), withSettle(0)}, "settled", 0},
 		"second resend: shown, and forgotten":           {[]change{ever, resends(1), posted(grace), shown("node", "node")}, "no trace", 0},
-		"shown, and forgotten within the grace":         {[]change{ever, resends(1), posted(grace - 1), shown("node", "node")}, "wait", first},
-		"shown, and another has no trace":               {[]change{ever, resends(1), posted(quiet - 1), shown("node", "other")}, "wait", 0},
-		"shown, and nobody knows who has no trace":      {[]change{ever, resends(1), posted(quiet - 1), shown("node", "")}, "wait", 0},
-		"never shown, and it is known who has no trace": {[]change{ever, resends(1), posted(quiet - 1), shown("", "node")}, "wait", 0},
-		"others may follow: may still arrive":           {[]change{ever, reliant, state(batch.Pending), posted(0)}, "doubtful", first},
+		"shown, and forgotten within the grace":         {[]change{ever, resends(1), posted(grace - 1), shown("node", "node")}, "wait", firstPoll},
+		"shown, and another has no trace":               {[]change{ever, resends(1), posted(resendQuiet - 1), shown("node", "other")}, "wait", 0},
+		"shown, and nobody knows who has no trace":      {[]change{ever, resends(1), posted(resendQuiet - 1), shown("node", "")}, "wait", 0},
+		"never shown, and it is known who has no trace": {[]change{ever, resends(1), posted(resendQuiet - 1), shown("", "node")}, "wait", 0},
+		"others may follow: may still arrive":           {[]change{ever, reliant, state(batch.Pending), posted(0)}, "doubtful", firstPoll},
 		"others may follow: within the grace":           {[]change{ever, reliant, state(batch.Valid), posted(grace - 50*time.Millisecond)}, "doubtful", 0},
 		"others may follow: the grace is over":          {[]change{ever, reliant, state(batch.Pending)}, "no trace", 0},
 		"others may follow: to be proved":               {[]change{resolves, reliant, state(batch.Pending)}, "doubtful", 0},
-		"others may follow: second resend too soon":     {[]change{ever, reliant, state(batch.Pending), resends(1), posted(quiet - 1)}, "doubtful", 0},
-		"others may follow: in doubt already":           {[]change{ever, reliant, posted(0)}, "wait", first},
+		"others may follow: second resend too soon":     {[]change{ever, reliant, state(batch.Pending), resends(1), posted(resendQuiet - 1)}, "doubtful", 0},
+		"others may follow: in doubt already":           {[]change{ever, reliant, posted(0)}, "wait", firstPoll},
 		"others may follow: in doubt, to be proved":     {[]change{resolves, reliant}, "resolve", 0},
-		"others may follow: in doubt, second resend":    {[]change{ever, reliant, resends(1), posted(quiet - 1)}, "wait", 0},
+		"others may follow: in doubt, second resend":    {[]change{ever, reliant, resends(1), posted(resendQuiet - 1)}, "wait", 0},
 		"shown, forgotten, and not harmless":            {[]change{resends(1), shown("node", "node")}, "undecidable", 0},
 		"shown, forgotten, and refused":                 {[]change{ever, refused, resolves, resends(1), shown("node", "node")}, "resolve", 0},
 	} {
@@ -221,7 +221,7 @@ func TestDecideNoTrace(t *testing.T) {
 				Ref: store.Ref{Key: batch.Key{ID: "b"}}, Version: 8, State: batch.Submitting, Attempt: 2, DoubtAttempt: 2,
 				PostedAgo: 10 * time.Minute, Ended: true,
 			}
-			k, tr, r := monitor.Known{Status: said(batch.ReportedUnknown), Seen: 10 * time.Minute}, ledgerTraits, rules
+			k, tr, r := monitor.Known{Status: status(batch.ReportedUnknown), Seen: 10 * time.Minute}, ledgerTraits, rules
 			for _, c := range c.change {
 				c(&f, &k, &tr, &r)
 			}
@@ -251,7 +251,7 @@ func TestDecideADoubtThatOthersMayFollow(t *testing.T) {
 	f, tr, r := dueRow(batch.Pending), ledgerTraits, rules
 	f.PostedAgo = time.Second
 	tr.KeepsOrder, r.Reliant = true, true
-	unknown, pending := monitor.Known{Status: said(batch.ReportedUnknown)}, monitor.Known{Status: said(batch.ReportedPending)}
+	unknown, pending := monitor.Known{Status: status(batch.ReportedUnknown)}, monitor.Known{Status: status(batch.ReportedPending)}
 	v := monitor.Decide(f, unknown, tr, r)
 	require.NotNil(t, v.Outcome)
 	assert.Equal(t, store.Outcome{
@@ -259,7 +259,7 @@ func TestDecideADoubtThatOthersMayFollow(t *testing.T) {
 		StuckAfter: rules.StuckAfter,
 	}, *v.Outcome)
 	assert.Positive(t, v.Outcome.Check)
-	assert.LessOrEqual(t, v.Outcome.Check, poll)
+	assert.LessOrEqual(t, v.Outcome.Check, pollInterval)
 	f.State = batch.Submitting
 	assert.Equal(t, "is pending", verdictWord(monitor.Decide(f, pending, tr, r)))
 	f.State = batch.Pending
@@ -306,10 +306,10 @@ func TestDecideKeepsWhoHasShownAResend(t *testing.T) {
 func TestDecideStalledWaitsForTheLastPost(t *testing.T) {
 	f, tr := dueRow(batch.Pending), ledgerTraits
 	f.ResendLeft, tr.ResendQuiet = dlt.Forever, 0
-	k := monitor.Known{Status: said(batch.ReportedStalled)}
-	f.PostedAgo = late - 1
+	k := monitor.Known{Status: status(batch.ReportedStalled)}
+	f.PostedAgo = lateArrival - 1
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)))
-	f.PostedAgo = late
+	f.PostedAgo = lateArrival
 	assert.Equal(t, store.NoTrace.String(), verdictWord(monitor.Decide(f, k, tr, rules)))
 }
 
@@ -339,7 +339,7 @@ func TestDecideRollbacks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := dueRow(c.state)
 			f.PostedAgo, f.Rollbacks, f.RolledBack = c.posted, c.before, c.counted
-			k := monitor.Known{Status: said(c.said), Seen: c.posted}
+			k := monitor.Known{Status: status(c.said), Seen: c.posted}
 			check := func(o *store.Outcome) {
 				assert.Equal(t, c.counts, o.RolledBack)
 				assert.Equal(t, c.halts, o.Halt != "")
@@ -374,7 +374,7 @@ func TestDecideAnExecutionWithoutATrace(t *testing.T) {
 	f := dueRow(batch.Valid)
 	f.PostedAgo = 12 * time.Minute
 	decide := func(word batch.Reported, e dlt.Evidence, seen time.Duration) string {
-		return verdictWord(monitor.Decide(f, monitor.Known{Status: said(word), Evidence: evidence(e), Seen: seen}, tr, rules))
+		return verdictWord(monitor.Decide(f, monitor.Known{Status: status(word), Evidence: evidence(e), Seen: seen}, tr, rules))
 	}
 	assert.Equal(t, "undecidable", decide(batch.ReportedValid, dlt.CannotTell, 12*time.Minute))
 	assert.Equal(t, "wait", decide(batch.ReportedValid, dlt.CannotTell, 2*time.Minute), "a process that has just started sees for itself first")
@@ -387,11 +387,11 @@ func TestDecideAnExecutionWithoutATrace(t *testing.T) {
 	r := rules
 	r.AssumeNotCommitted = true
 	f.Called, f.Undecided = false, false
-	v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedValid), Evidence: evidence(dlt.CannotTell), Seen: time.Hour}, tr, r)
+	v := monitor.Decide(f, monitor.Known{Status: status(batch.ReportedValid), Evidence: evidence(dlt.CannotTell), Seen: time.Hour}, tr, r)
 	assert.Equal(t, "undecidable", verdictWord(v), "the node still shows it")
 }
 
-func settling(d time.Duration) func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules) {
+func withSettle(d time.Duration) func(*store.InFlight, *monitor.Known, *dlt.Traits, *monitor.Rules) {
 	return func(f *store.InFlight, _ *monitor.Known, _ *dlt.Traits, _ *monitor.Rules) { f.SettleLeft = d }
 }
 
@@ -455,15 +455,15 @@ func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 	decide := func() monitor.Verdict {
 		return monitor.Decide(f, monitor.Known{Status: st, Seen: f.PostedAgo}, ledgerTraits, rules)
 	}
-	f.PostedAgo = late - 70*time.Millisecond
+	f.PostedAgo = lateArrival - 70*time.Millisecond
 	v := decide()
 	assert.Equal(t, "wait", verdictWord(v))
 	assert.Equal(t, 70*time.Millisecond, v.Next)
-	f.PostedAgo = late
+	f.PostedAgo = lateArrival
 	assert.Equal(t, "is invalid", verdictWord(decide()))
 	f.Ended = false
 	assert.Equal(t, "wait", verdictWord(decide()), "its claim may not be over by this process's clock")
-	f.PostedAgo = ttl + late
+	f.PostedAgo = claimTTL + lateArrival
 	assert.Equal(t, "is invalid", verdictWord(decide()))
 	f.PostedAgo, st.Attempt = 0, 2
 	assert.Equal(t, "is invalid", verdictWord(decide()), "it names the last")
@@ -490,10 +490,10 @@ func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 		"pending, and of the batch as a whole":       {batch.Pending, 0, nil, "is invalid"},
 		"valid, and of the one before":               {batch.Valid, 2, nil, "undecidable"},
 		"in doubt, and of the one before":            {batch.Submitting, 2, nil, "undecidable"},
-		"in doubt, and may yet arrive":               {batch.Submitting, 2, func(f *store.InFlight) { f.PostedAgo = late - 1 }, "wait"},
+		"in doubt, and may yet arrive":               {batch.Submitting, 2, func(f *store.InFlight) { f.PostedAgo = lateArrival - 1 }, "wait"},
 		"pending, and just accepted":                 {batch.Pending, 2, func(f *store.InFlight) { f.PostedAgo = grace - 1 }, "wait"},
-		"pending, and a resend is harmless":          {batch.Pending, 2, func(f *store.InFlight) { ever(f); f.PostedAgo = quiet }, "no trace"},
-		"pending, and a second resend must wait":     {batch.Pending, 2, func(f *store.InFlight) { ever(f); f.PostedAgo = quiet - 1 }, "wait"},
+		"pending, and a resend is harmless":          {batch.Pending, 2, func(f *store.InFlight) { ever(f); f.PostedAgo = resendQuiet }, "no trace"},
+		"pending, and a second resend must wait":     {batch.Pending, 2, func(f *store.InFlight) { ever(f); f.PostedAgo = resendQuiet - 1 }, "wait"},
 		"decided against, and of the one before":     {batch.Invalid, 2, nil, "settled"},
 		"in doubt, the last was refused":             {batch.Submitting, 2, func(f *store.InFlight) { f.Refused, f.Resends = true, 0 }, "is invalid"},
 		"in doubt twice, the last was refused":       {batch.Submitting, 2, func(f *store.InFlight) { f.Refused = true }, "undecidable"},
@@ -521,12 +521,12 @@ func TestDecideWhenToSendAgain(t *testing.T) {
 		posted time.Duration // ago
 		want   time.Duration
 	}{
-		"failed":                {monitor.Known{Status: said(batch.ReportedFailed)}, harmless, 2 * time.Second, 3 * time.Second},
-		"void":                  {monitor.Known{Status: said(batch.ReportedVoid)}, harmless, 2 * time.Second, time.Second},
-		"void, long after":      {monitor.Known{Status: said(batch.ReportedVoid)}, harmless, time.Minute, 0},
-		"void, clock put back":  {monitor.Known{Status: said(batch.ReportedVoid)}, harmless, -time.Minute, 3 * time.Second},
-		"no trace":              {monitor.Known{Status: said(batch.ReportedUnknown)}, harmless, 2 * time.Second, time.Second},
-		"stalled":               {monitor.Known{Status: said(batch.ReportedStalled)}, harmless, 2 * time.Second, time.Second},
+		"failed":                {monitor.Known{Status: status(batch.ReportedFailed)}, harmless, 2 * time.Second, 3 * time.Second},
+		"void":                  {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, 2 * time.Second, time.Second},
+		"void, long after":      {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, time.Minute, 0},
+		"void, clock put back":  {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, -time.Minute, 3 * time.Second},
+		"no trace":              {monitor.Known{Status: status(batch.ReportedUnknown)}, harmless, 2 * time.Second, time.Second},
+		"stalled":               {monitor.Known{Status: status(batch.ReportedStalled)}, harmless, 2 * time.Second, time.Second},
 		"shown not to be there": {monitor.Known{Evidence: evidence(dlt.NotCommitted)}, resolves, 2 * time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -598,7 +598,7 @@ func TestDecideFailedThatNamesAnEarlierAttempt(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves = true
 	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, k, tr, rules)))
-	k.Seen = late - 1
+	k.Seen = lateArrival - 1
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "it may yet arrive")
 	k.Seen, k.Status.Attempt = time.Minute, 4
 	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "of one that is not known here")
@@ -611,9 +611,9 @@ func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves = true
 	for said, then := range map[batch.Reported]string{batch.ReportedFailed: "failed", batch.ReportedInvalid: "is invalid"} {
-		k := monitor.Known{Status: &batch.Status{Reported: said}, Seen: late - 1}
+		k := monitor.Known{Status: &batch.Status{Reported: said}, Seen: lateArrival - 1}
 		assert.Equal(t, "wait", verdictWord(monitor.Decide(f, k, tr, rules)), "%s: attempt 2 may yet arrive", said)
-		k.Seen = late
+		k.Seen = lateArrival
 		assert.Equal(t, then, verdictWord(monitor.Decide(f, k, tr, rules)), "%s: it cannot arrive any more", said)
 	}
 }
@@ -621,14 +621,14 @@ func TestDecideVerdictOfAnEarlierAttempt(t *testing.T) {
 // The text of a decision has the ledger's message about what the batch waits for.
 func TestADecisionHasTheLedgersWords(t *testing.T) {
 	for s, word := range map[batch.State]batch.Reported{batch.Pending: batch.ReportedPending, batch.Valid: batch.ReportedValid} {
-		f := store.InFlight{State: s, PostedAgo: 2 * stuck, Age: 2 * stuck}
-		st := said(word)
+		f := store.InFlight{State: s, PostedAgo: 2 * stuckAfter, Age: 2 * stuckAfter}
+		st := status(word)
 		st.Message = "nonce 17; it pays 20 gwei at most"
-		v := monitor.Decide(f, monitor.Known{Status: st, Seen: 2 * stuck}, ledgerTraits, rules)
+		v := monitor.Decide(f, monitor.Known{Status: st, Seen: 2 * stuckAfter}, ledgerTraits, rules)
 		require.Equal(t, "undecidable", verdictWord(v))
 		assert.Contains(t, v.Outcome.Error.Message, "goes on saying "+s.String()+": nonce 17; it pays 20 gwei at most")
 		for evidence, says := range map[dlt.Evidence]string{dlt.InFlight: "goes on saying in flight: ", dlt.CannotTell: "the evidence does not tell: "} {
-			v := monitor.Decide(f, monitor.Known{Status: st, Evidence: &evidence, Seen: 2 * stuck}, ledgerTraits, rules)
+			v := monitor.Decide(f, monitor.Known{Status: st, Evidence: &evidence, Seen: 2 * stuckAfter}, ledgerTraits, rules)
 			require.Equal(t, "undecidable", verdictWord(v))
 			assert.Contains(t, v.Outcome.Error.Message, says+st.Message)
 		}
@@ -640,26 +640,26 @@ func TestADecisionHasTheLedgersWords(t *testing.T) {
 // if the ledger knew the batch.
 func TestAnAcceptedBatchWithoutATraceIsAskedAboutSoon(t *testing.T) {
 	for ago, want := range map[time.Duration]time.Duration{
-		0: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, grace - 70*time.Millisecond: 70 * time.Millisecond,
+		0: firstPoll, 25 * time.Millisecond: 25 * time.Millisecond, pollInterval: pollInterval, grace - 70*time.Millisecond: 70 * time.Millisecond,
 	} {
 		for _, s := range []batch.State{batch.Pending, batch.Valid} {
 			f := store.InFlight{State: s, PostedAgo: ago, Ended: true}
-			v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedUnknown), Seen: time.Hour}, ledgerTraits, rules)
+			v := monitor.Decide(f, monitor.Known{Status: status(batch.ReportedUnknown), Seen: time.Hour}, ledgerTraits, rules)
 			assert.Equal(t, "wait", verdictWord(v))
 			assert.Equal(t, want, v.Next, "posted %s ago", ago)
 		}
 	}
 	f := store.InFlight{State: batch.Submitting, PostedAgo: 25 * time.Millisecond, Ended: true}
-	v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedUnknown), Seen: time.Hour}, ledgerTraits, rules)
-	assert.Equal(t, poll, v.Next, "a doubt has time")
+	v := monitor.Decide(f, monitor.Known{Status: status(batch.ReportedUnknown), Seen: time.Hour}, ledgerTraits, rules)
+	assert.Equal(t, pollInterval, v.Next, "a doubt has time")
 }
 
 func TestTheNextQuestionComesLaterEachTime(t *testing.T) {
 	for ago, want := range map[time.Duration]time.Duration{
-		0: first, first: first, 25 * time.Millisecond: 25 * time.Millisecond, poll: poll, time.Minute: poll, -time.Hour: first,
+		0: firstPoll, firstPoll: firstPoll, 25 * time.Millisecond: 25 * time.Millisecond, pollInterval: pollInterval, time.Minute: pollInterval, -time.Hour: firstPoll,
 	} {
 		f := store.InFlight{State: batch.Pending, PostedAgo: ago}
-		v := monitor.Decide(f, monitor.Known{Status: said(batch.ReportedPending)}, ledgerTraits, rules)
+		v := monitor.Decide(f, monitor.Known{Status: status(batch.ReportedPending)}, ledgerTraits, rules)
 		assert.Equal(t, want, v.Next, "posted %s ago", ago)
 	}
 }

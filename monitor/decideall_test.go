@@ -22,9 +22,9 @@ func TestDecideEverything(t *testing.T) {
 	tier.Plain(t)
 	now := time.Unix(1_000_000, 0)
 	ages := []time.Duration{
-		-time.Minute, 0, late - 1, late, grace - 1, grace, quiet - 1, quiet, 10 * time.Minute, stuck, stuck + 1, 100 * time.Hour,
+		-time.Minute, 0, lateArrival - 1, lateArrival, grace - 1, grace, resendQuiet - 1, resendQuiet, 10 * time.Minute, stuckAfter, stuckAfter + 1, 100 * time.Hour,
 	}
-	seens := []time.Duration{0, late - 1, late, grace - 1, grace, ttl + late - 1, ttl + late}
+	seens := []time.Duration{0, lateArrival - 1, lateArrival, grace - 1, grace, claimTTL + lateArrival - 1, claimTTL + lateArrival}
 	harmlessFor := []time.Duration{0, 2 * time.Hour, dlt.Forever}
 	budgets := []batch.Budget{{}, {Attempts: 2}, {Attempts: 2, EveryTry: true}}
 	words := []batch.Reported{0, 1, 2, 3, 4, 5, 6, 7, 8, unknownWord}
@@ -42,7 +42,7 @@ func TestDecideEverything(t *testing.T) {
 				for _, harmless := range harmlessFor {
 					for b, budget := range budgets {
 						row := store.Row{
-							State: state, Version: 5, Attempt: 3, Spent: b, DoubtAttempt: 3 - resends, DoubtSince: now.Add(-age - ttl),
+							State: state, Version: 5, Attempt: 3, Spent: b, DoubtAttempt: 3 - resends, DoubtSince: now.Add(-age - claimTTL),
 							Failures: failures, Resends: resends, Refused: refused, Requeued: requeued, LastPost: now.Add(-age),
 							Prepared: []byte("kept"),
 						}
@@ -75,7 +75,7 @@ func TestDecideEverything(t *testing.T) {
 								}
 								for _, seen := range seens {
 									for _, proof := range proofs {
-										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace || seen < max(late, grace) || (!f.Ended && seen < ttl+late)) {
+										if proof != nil && (word != batch.ReportedUnknown || !resolves || state == batch.Invalid || age < grace || seen < max(lateArrival, grace) || (!f.Ended && seen < claimTTL+lateArrival)) {
 											continue // Resolve is asked only after a verdict that says so
 										}
 										k := monitor.Known{Seen: seen, Evidence: proof}
@@ -84,7 +84,7 @@ func TestDecideEverything(t *testing.T) {
 										}
 										count++
 										v := monitor.Decide(f, k, tr, rules)
-										if err := holds(row, f, k, tr, v, now); err != nil {
+										if err := brokenPromise(row, f, k, tr, v, now); err != nil {
 											t.Fatalf("%v\nrow %+v\nfound %s (attempt %d), evidence %v, seen %s, harmless %s, budget %+v",
 												err, row, word, named, proof, seen, harmless, budget)
 										}
@@ -106,11 +106,11 @@ func TestDecideEverythingAboutWhatWasShown(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	early := 0
 	for _, state := range []batch.State{batch.Submitting, batch.Pending, batch.Valid} {
-		for _, age := range []time.Duration{0, late, grace - 1, grace, quiet - 1, quiet, stuck + 1} {
+		for _, age := range []time.Duration{0, lateArrival, grace - 1, grace, resendQuiet - 1, resendQuiet, stuckAfter + 1} {
 			for bits := range 1 << 4 {
 				for shown := range 5 { // the attempt that was shown; 0 is none
 					row := store.Row{
-						State: state, Version: 5, Attempt: 3, DoubtAttempt: 3 - bits&1, Resends: bits & 1, DoubtSince: now.Add(-age - ttl),
+						State: state, Version: 5, Attempt: 3, DoubtAttempt: 3 - bits&1, Resends: bits & 1, DoubtSince: now.Add(-age - claimTTL),
 						LastPost: now.Add(-age), ResendUntil: now.Add(24 * time.Hour), SeenAttempt: shown, Refused: bits&2 != 0,
 					}
 					if shown != 0 {
@@ -129,10 +129,10 @@ func TestDecideEverythingAboutWhatWasShown(t *testing.T) {
 						for _, by := range []string{"", "node", "other"} {
 							k := monitor.Known{Seen: age, Status: &batch.Status{ID: "b", Reported: word, Endpoint: by}}
 							v := monitor.Decide(f, k, tr, rules)
-							if v.Outcome != nil && v.Outcome.Finding == store.NoTrace && f.Resends > 0 && age < quiet {
+							if v.Outcome != nil && v.Outcome.Finding == store.NoTrace && f.Resends > 0 && age < resendQuiet {
 								early++
 							}
-							if err := holds(row, f, k, tr, v, now); err != nil {
+							if err := brokenPromise(row, f, k, tr, v, now); err != nil {
 								t.Fatalf("%v\nrow %+v\nfound %s by %q", err, row, word, by)
 							}
 						}
@@ -144,8 +144,8 @@ func TestDecideEverythingAboutWhatWasShown(t *testing.T) {
 	assert.Positive(t, early)
 }
 
-// holds returns the promise that a verdict breaks.
-func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
+// brokenPromise returns the promise that a verdict breaks.
+func brokenPromise(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v monitor.Verdict, now time.Time) error {
 	over := min(f.PostedAgo, k.Seen) >= max(tr.LateArrival, tr.Grace)
 	unknown := k.Status != nil && k.Status.Reported == batch.ReportedUnknown
 	if k.Status != nil && f.State == batch.Submitting && f.DoubtAttempt < f.Attempt {
@@ -156,12 +156,12 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 	another := k.Status != nil && k.Status.Attempt != 0 && k.Status.Attempt != f.Attempt && !(k.Status.Attempt == f.DoubtAttempt && f.Resends == 0)
 	unknown = unknown || (another && k.Status.Reported == batch.ReportedInvalid)
 	unknown = unknown || (another && k.Status.Reported == batch.ReportedFailed && k.Status.Attempt < f.Attempt)
-	proved := over && (f.Ended || k.Seen >= ttl+tr.LateArrival)
+	proved := over && (f.Ended || k.Seen >= claimTTL+tr.LateArrival)
 	if v.Resolve && (!proved || v.Outcome != nil || !tr.Resolves || !over || !unknown) {
 		return fmt.Errorf("asks for evidence that is not due")
 	}
 	if v.Outcome == nil {
-		if v.Next <= 0 || v.Next > poll {
+		if v.Next <= 0 || v.Next > pollInterval {
 			return fmt.Errorf("next question in %s", v.Next)
 		}
 		return nil
@@ -177,10 +177,10 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 			if refunds {
 				exhausted = f.Budget.Exhausted(f.Spent - 1)
 			}
-			if o.Refund != f.Budget.EveryTry || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || f.PostedAgo < max(tr.ResendQuiet, tr.LateArrival, poll) {
+			if o.Refund != f.Budget.EveryTry || f.Refused || exhausted || f.ResendLeft < claimTTL+tr.LateArrival || f.PostedAgo < max(tr.ResendQuiet, tr.LateArrival, pollInterval) {
 				return fmt.Errorf("promise 3: a stalled batch is sent again at risk, or too soon, or at a cost")
 			}
-		} else if !unknown || !over || f.Refused || exhausted || f.ResendLeft < ttl+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet && !gone) {
+		} else if !unknown || !over || f.Refused || exhausted || f.ResendLeft < claimTTL+tr.LateArrival || (f.Resends > 0 && f.PostedAgo < tr.ResendQuiet && !gone) {
 			return fmt.Errorf("promise 3: sent again at risk")
 		}
 	case store.NotCommitted:
@@ -206,7 +206,7 @@ func holds(row store.Row, f store.InFlight, k monitor.Known, tr dlt.Traits, v mo
 		if f.Requeued && min(f.PostedAgo, k.Seen) < tr.Settle {
 			return fmt.Errorf("a verdict from before the requeue")
 		}
-		if f.State == batch.Submitting && k.Status.Attempt != f.Attempt && !(f.PostedAgo >= tr.LateArrival && k.Seen >= tr.LateArrival && (f.Ended || k.Seen >= ttl+tr.LateArrival)) {
+		if f.State == batch.Submitting && k.Status.Attempt != f.Attempt && !(f.PostedAgo >= tr.LateArrival && k.Seen >= tr.LateArrival && (f.Ended || k.Seen >= claimTTL+tr.LateArrival)) {
 			return fmt.Errorf("promise 10: the attempt that is in doubt may yet be committed")
 		}
 	case store.Settled:

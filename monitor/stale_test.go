@@ -24,19 +24,19 @@ func TestAStaleBatchIsResolved(t *testing.T) {
 	tr.Resolves, tr.Stale = true, time.Minute
 	f := dueRow(batch.Valid)
 	f.PostedAgo = time.Minute - 1
-	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid)}, tr, rules)))
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: status(batch.ReportedValid)}, tr, rules)))
 	f.PostedAgo = time.Minute + 1
-	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Minute - 1, Status: said(batch.ReportedValid)}, tr, rules)), "by its own clock")
+	assert.Equal(t, "wait", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Minute - 1, Status: status(batch.ReportedValid)}, tr, rules)), "by its own clock")
 	f.RolledBack = true
-	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid)}, tr, rules)))
+	assert.Equal(t, "resolve", verdictWord(monitor.Decide(f, monitor.Known{Seen: time.Hour, Status: status(batch.ReportedValid)}, tr, rules)))
 	for e, want := range map[dlt.Evidence]string{
 		dlt.Committed: "is committed", dlt.NotCommitted: "not committed", dlt.InFlight: "wait", dlt.CannotTell: "wait",
 	} {
-		k := monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid), Evidence: evidence(e)}
+		k := monitor.Known{Seen: time.Hour, Status: status(batch.ReportedValid), Evidence: evidence(e)}
 		assert.Equal(t, want, verdictWord(monitor.Decide(f, k, tr, rules)), "%s", e)
 	}
-	f.PostedAgo = stuck + 1
-	k := monitor.Known{Seen: time.Hour, Status: said(batch.ReportedValid), Evidence: evidence(dlt.CannotTell)}
+	f.PostedAgo = stuckAfter + 1
+	k := monitor.Known{Seen: time.Hour, Status: status(batch.ReportedValid), Evidence: evidence(dlt.CannotTell)}
 	assert.Equal(t, "undecidable", verdictWord(monitor.Decide(f, k, tr, rules)))
 	risky := rules
 	risky.AssumeNotCommitted = true

@@ -19,7 +19,7 @@ import (
 
 const alertsFile = "alerts.yaml"
 
-type rule struct {
+type alertRule struct {
 	Alert       string            `yaml:"alert"`
 	Expr        string            `yaml:"expr"`
 	For         string            `yaml:"for"`
@@ -27,14 +27,14 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-func rules(t *testing.T) (all []rule) {
+func alertRules(t *testing.T) (all []alertRule) {
 	t.Helper()
 	text, err := os.ReadFile(alertsFile)
 	require.NoError(t, err)
 	var file struct {
 		Groups []struct {
-			Name  string `yaml:"name"`
-			Rules []rule `yaml:"rules"`
+			Name  string      `yaml:"name"`
+			Rules []alertRule `yaml:"rules"`
 		} `yaml:"groups"`
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -46,8 +46,8 @@ func rules(t *testing.T) (all []rule) {
 	return all
 }
 
-// headings returns the headings of a page in the form that links use.
-func headings(page string) (all []string) {
+// headingLinks returns the headings of a page in the form that links use.
+func headingLinks(page string) (all []string) {
 	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
 		plain := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
 		all = append(all, strings.ReplaceAll(plain, " ", "-"))
@@ -58,12 +58,12 @@ func headings(page string) (all []string) {
 // Each alert names metrics that exist, says what to do and has a link. docs/operations.md has the
 // same alerts, with the same texts and how urgent each is, and no others.
 func TestAlerts(t *testing.T) {
-	all, seen := exported(t), map[string]bool{}
+	all, seen := exportedNames(t), map[string]bool{}
 	text, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
 	page := string(text)
-	slugs := headings(page)
-	for _, r := range rules(t) {
+	slugs := headingLinks(page)
+	for _, r := range alertRules(t) {
 		assert.Regexp(t, `^Dltbatch[A-Z]\w+$`, r.Alert)
 		assert.False(t, seen[r.Alert], r.Alert)
 		seen[r.Alert] = true
@@ -136,12 +136,12 @@ func testRules(t *testing.T, interval string, tests []promGroup) {
 	t.Helper()
 	file, err := filepath.Abs(alertsFile)
 	require.NoError(t, err)
-	out, err := promtool(t, "test", "rules", write(t, promTests{[]string{file}, interval, tests}))
+	out, err := promtool(t, "test", "rules", writeYAML(t, promTests{[]string{file}, interval, tests}))
 	require.NoError(t, err, out)
 }
 
-// fired returns a test that exactly these alerts have fired by a time.
-func fired(at string, names ...string) promTest {
+// firedTest returns a test that exactly these alerts have fired by a time.
+func firedTest(at string, names ...string) promTest {
 	test := promTest{Expr: `group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[7d]))`, At: at}
 	for _, name := range names {
 		test.Samples = append(test.Samples, promSample{`{alertname="` + name + `"}`, 1})
@@ -149,45 +149,45 @@ func fired(at string, names ...string) promTest {
 	return test
 }
 
-// minutes has series with one value a minute, and whether an alert then fires.
-type minutes struct {
-	alert  string
-	fires  bool
-	at     string
-	series []string // each series is followed by its values
+// alertCase has series with one value a minute, and whether an alert then fires.
+type alertCase struct {
+	alert    string
+	isFiring bool
+	evalTime string
+	series   []string // each series is followed by its values
 }
 
 const (
-	breaches  = `dltbatch_order_breaches_total`
-	vanished  = `dltbatch_vanished_total`
-	writes    = `dltbatch_store_operation_duration_seconds_count{dltbatch_operation="claim",error_type="_OTHER"}`
-	refusals  = `dltbatch_store_operation_duration_seconds_count{dltbatch_operation="claim",error_type="invalid_input"}`
-	waits60   = `dltbatch_batch_wait_duration_seconds_bucket{le="60"}`
-	waits300  = `dltbatch_batch_wait_duration_seconds_bucket{le="300"}`
-	waits     = `dltbatch_batch_wait_duration_seconds_bucket{le="+Inf"}`
-	doubtful  = `dltbatch_attempts_total{dltbatch_result="doubt"}`
-	accepts   = `dltbatch_attempts_total{dltbatch_result="accepted"}`
-	takeovers = `dltbatch_takeovers_total`
-	retention = `dltbatch_troubles_total{dltbatch_part="retention"}`
-	dead      = `dltbatch_table_dead{dltbatch_table="attempted_batches"}`
-	lost      = `dltbatch_observer_lost_total{dltbatch_observer="0"}`
+	breachSeries      = `dltbatch_order_breaches_total`
+	vanishedSeries    = `dltbatch_vanished_total`
+	claimCalls        = `dltbatch_store_operation_duration_seconds_count{dltbatch_operation="claim",error_type="_OTHER"}`
+	refusedClaims     = `dltbatch_store_operation_duration_seconds_count{dltbatch_operation="claim",error_type="invalid_input"}`
+	waits60           = `dltbatch_batch_wait_duration_seconds_bucket{le="60"}`
+	waits300          = `dltbatch_batch_wait_duration_seconds_bucket{le="300"}`
+	waits             = `dltbatch_batch_wait_duration_seconds_bucket{le="+Inf"}`
+	doubtSeries       = `dltbatch_attempts_total{dltbatch_result="doubt"}`
+	acceptedSeries    = `dltbatch_attempts_total{dltbatch_result="accepted"}`
+	takeoverSeries    = `dltbatch_takeovers_total`
+	retentionTroubles = `dltbatch_troubles_total{dltbatch_part="retention"}`
+	deadRowsSeries    = `dltbatch_table_dead{dltbatch_table="attempted_batches"}`
+	lostEventsSeries  = `dltbatch_observer_lost_total{dltbatch_observer="0"}`
 )
 
 // alertSeries has, for each alert, series over which it fires, and series nearly as bad over which
 // it does not.
-var alertSeries = []minutes{
-	{"DltbatchOrderBreach", true, "141m", []string{breaches, "0+0x140 1+0x20"}},
-	{"DltbatchOrderBreach", true, "150m", []string{breaches, "_x149 1+0x20"}}, // the process has just begun
-	{"DltbatchOrderBreach", false, "150m", []string{breaches, "3+0x160"}},
-	{"DltbatchVanished", true, "141m", []string{vanished, "0+0x140 1+0x20"}},
-	{"DltbatchVanished", true, "150m", []string{vanished, "_x149 1+0x20"}},
-	{"DltbatchVanished", false, "150m", []string{vanished, "3+0x160"}},
+var alertSeries = []alertCase{
+	{"DltbatchOrderBreach", true, "141m", []string{breachSeries, "0+0x140 1+0x20"}},
+	{"DltbatchOrderBreach", true, "150m", []string{breachSeries, "_x149 1+0x20"}}, // the process has just begun
+	{"DltbatchOrderBreach", false, "150m", []string{breachSeries, "3+0x160"}},
+	{"DltbatchVanished", true, "141m", []string{vanishedSeries, "0+0x140 1+0x20"}},
+	{"DltbatchVanished", true, "150m", []string{vanishedSeries, "_x149 1+0x20"}},
+	{"DltbatchVanished", false, "150m", []string{vanishedSeries, "3+0x160"}},
 	{"DltbatchDatabaseGone", true, "5m", []string{`dltbatch_failing_duration_seconds{dltbatch_part="store"}`, "0+0x4 60+60x5"}},
 	{"DltbatchDatabaseGone", false, "9m", []string{`dltbatch_failing_duration_seconds{dltbatch_part="store"}`, "30+0x10"}},
 	{"DltbatchDatabaseGone", false, "9m", []string{`dltbatch_failing_duration_seconds{dltbatch_part="streams"}`, "999+0x10"}},
-	{"DltbatchWritesFail", true, "6m", []string{writes, "0+4x10"}},
-	{"DltbatchWritesFail", false, "8m", []string{writes, "0+0x4 1+0x10"}},
-	{"DltbatchWritesFail", false, "9m", []string{refusals, "0+4x10"}},
+	{"DltbatchWritesFail", true, "6m", []string{claimCalls, "0+4x10"}},
+	{"DltbatchWritesFail", false, "8m", []string{claimCalls, "0+0x4 1+0x10"}},
+	{"DltbatchWritesFail", false, "9m", []string{refusedClaims, "0+4x10"}},
 	{"DltbatchNobodyRuns", true, "2m", []string{`up`, "1+0x5"}},
 	{"DltbatchNobodyRuns", true, "3m", []string{`dltbatch_runners`, "0+0x5"}},
 	{"DltbatchNobodyRuns", false, "5m", []string{`dltbatch_runners`, "1 1 0 1 1 1"}},
@@ -213,9 +213,9 @@ var alertSeries = []minutes{
 	{"DltbatchNeedsDecision", false, "20m", []string{`dltbatch_decisions_total`, "3+0x30", `dltbatch_open_decisions`, "0+0x30"}},
 	{"DltbatchOldDoubt", true, "61m", []string{`dltbatch_open_oldest_doubt_age_seconds`, "0+60x70"}},
 	{"DltbatchOldDoubt", false, "60m", []string{`dltbatch_open_oldest_doubt_age_seconds`, "0+60x70"}},
-	{"DltbatchManyDoubts", true, "25m", []string{doubtful, "0+1x40", accepts, "0+10x40"}},
-	{"DltbatchManyDoubts", false, "25m", []string{doubtful, "0+1x40", accepts, "0+100x40"}},
-	{"DltbatchManyDoubts", false, "19m", []string{doubtful, "0+0x9 1+0x40", accepts, "0+0x50"}},
+	{"DltbatchManyDoubts", true, "25m", []string{doubtSeries, "0+1x40", acceptedSeries, "0+10x40"}},
+	{"DltbatchManyDoubts", false, "25m", []string{doubtSeries, "0+1x40", acceptedSeries, "0+100x40"}},
+	{"DltbatchManyDoubts", false, "19m", []string{doubtSeries, "0+0x9 1+0x40", acceptedSeries, "0+0x50"}},
 	{"DltbatchLaneHalted", true, "1m", []string{`dltbatch_lanes_stopped{dltbatch_reason="halted"}`, "0 1+0x5"}},
 	{"DltbatchLaneHalted", true, "4m", []string{`dltbatch_lanes_halted_total`, "0+0x3 1+0x5"}},
 	{"DltbatchLaneHalted", false, "20m", []string{`dltbatch_lanes_halted_total`, "1+0x30", `dltbatch_lanes_stopped{dltbatch_reason="paused"}`, "1+0x30"}},
@@ -229,10 +229,10 @@ var alertSeries = []minutes{
 	{"DltbatchForgottenPause", true, "1470m", []string{`dltbatch_paused`, "1+0x1500"}},
 	{"DltbatchForgottenPause", true, "1470m", []string{`dltbatch_lanes_stopped{dltbatch_reason="paused"}`, "1+0x1500"}},
 	{"DltbatchForgottenPause", false, "1470m", []string{`dltbatch_paused`, "1+0x1400 0+0x20 1+0x100"}},
-	{"DltbatchClaimsExpire", true, "4m", []string{takeovers, "0+0x3 2+0x5"}},
-	{"DltbatchClaimsExpire", false, "20m", []string{takeovers, "2+0x30"}},
-	{"DltbatchClaimsKeepExpiring", true, "45m", []string{takeovers, "0+1x60"}},
-	{"DltbatchClaimsKeepExpiring", false, "45m", []string{takeovers, "0+0x3 2+0x60"}},
+	{"DltbatchClaimsExpire", true, "4m", []string{takeoverSeries, "0+0x3 2+0x5"}},
+	{"DltbatchClaimsExpire", false, "20m", []string{takeoverSeries, "2+0x30"}},
+	{"DltbatchClaimsKeepExpiring", true, "45m", []string{takeoverSeries, "0+1x60"}},
+	{"DltbatchClaimsKeepExpiring", false, "45m", []string{takeoverSeries, "0+0x3 2+0x60"}},
 	{"DltbatchSharedName", true, "1m", []string{`dltbatch_instances_shared`, "0 2+0x5"}},
 	{"DltbatchSharedName", false, "5m", []string{`dltbatch_instances_shared`, "0+0x5"}},
 	{"DltbatchClocksDiffer", true, "6m", []string{`dltbatch_clock_difference_seconds`, "60+0x10"}},
@@ -240,20 +240,20 @@ var alertSeries = []minutes{
 	{"DltbatchClocksDiffer", false, "9m", []string{`dltbatch_clock_difference_seconds`, "5+0x10"}},
 	{"DltbatchNobodyCounts", true, "11m", []string{`dltbatch_stats_age_seconds`, "0+60x20"}},
 	{"DltbatchNobodyCounts", false, "10m", []string{`dltbatch_stats_age_seconds`, "0+60x20"}},
-	{"DltbatchPartFails", true, "75m", []string{retention, "0+1x100"}},
-	{"DltbatchPartFails", false, "75m", []string{retention, "0+0x5 1+0x100"}},
+	{"DltbatchPartFails", true, "75m", []string{retentionTroubles, "0+1x100"}},
+	{"DltbatchPartFails", false, "75m", []string{retentionTroubles, "0+0x5 1+0x100"}},
 	{"DltbatchPartFails", false, "75m", []string{`dltbatch_troubles_total{dltbatch_part="store"}`, "0+1x100"}},
-	{"DltbatchObserverSlow", true, "4m", []string{lost, "0+0x3 9+0x5"}},
-	{"DltbatchObserverSlow", true, "4m", []string{lost, "_x3 9+0x5"}},
-	{"DltbatchObserverSlow", false, "20m", []string{lost, "9+0x30"}},
+	{"DltbatchObserverSlow", true, "4m", []string{lostEventsSeries, "0+0x3 9+0x5"}},
+	{"DltbatchObserverSlow", true, "4m", []string{lostEventsSeries, "_x3 9+0x5"}},
+	{"DltbatchObserverSlow", false, "20m", []string{lostEventsSeries, "9+0x30"}},
 	{"DltbatchRetentionBehind", true, "61m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="retention"}`, "0+60x70"}},
 	{"DltbatchRetentionBehind", false, "60m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="retention"}`, "0+60x70"}},
 	{"DltbatchRetentionBehind", false, "70m", []string{`dltbatch_loop_success_age_seconds{dltbatch_loop="keeper"}`, "0+60x70"}},
 	{"DltbatchStoreWarns", true, "11m", []string{`dltbatch_warnings`, "0 1+0x20"}},
 	{"DltbatchStoreWarns", false, "12m", []string{`dltbatch_warnings`, "0 1+0x5 0+0x9"}},
-	{"DltbatchDeadRows", true, "45m", []string{dead, "0+20000x80"}},
-	{"DltbatchDeadRows", false, "45m", []string{dead, "900000+0x80"}},                      // many dead rows, and no new ones
-	{"DltbatchDeadRows", false, "45m", []string{dead, "0+20000x19 0+20000x19 0+20000x19"}}, // the dead rows are removed again and again
+	{"DltbatchDeadRows", true, "45m", []string{deadRowsSeries, "0+20000x80"}},
+	{"DltbatchDeadRows", false, "45m", []string{deadRowsSeries, "900000+0x80"}},                      // many dead rows, and no new ones
+	{"DltbatchDeadRows", false, "45m", []string{deadRowsSeries, "0+20000x19 0+20000x19 0+20000x19"}}, // the dead rows are removed again and again
 }
 
 // Each alert fires over its series. Where alertSeries says that an alert does not fire, none does.
@@ -264,7 +264,7 @@ func TestAlertsFire(t *testing.T) {
 	for _, m := range alertSeries {
 		g := promGroup{Name: m.alert, Interval: "1m"}
 		for i := 0; i < len(m.series); i += 2 {
-			g.Input = append(g.Input, promSeries{with(m.series[i], `job="service",instance="a"`), m.series[i+1]})
+			g.Input = append(g.Input, promSeries{withLabels(m.series[i], `job="service",instance="a"`), m.series[i+1]})
 		}
 		if m.alert != "DltbatchNobodyRuns" {
 			g.Input = append(g.Input, promSeries{`dltbatch_runners{job="service",instance="a"}`, "1+0x160"})
@@ -273,26 +273,26 @@ func TestAlertsFire(t *testing.T) {
 		if m.alert == "DltbatchForgottenPause" {
 			g.Input[len(g.Input)-1].Values, step = "1+0x1500", "30m"
 		}
-		if m.fires {
+		if m.isFiring {
 			fires[m.alert] = true
-			g.Tests = []promTest{{`group(ALERTS{alertname="` + m.alert + `",alertstate="firing"})`, m.at, []promSample{{"{}", 1}}}}
+			g.Tests = []promTest{{`group(ALERTS{alertname="` + m.alert + `",alertstate="firing"})`, m.evalTime, []promSample{{"{}", 1}}}}
 		} else {
 			quiet[m.alert] = true
-			g.Tests = []promTest{{Expr: `ALERTS{alertstate="firing"}`, At: m.at}}
+			g.Tests = []promTest{{Expr: `ALERTS{alertstate="firing"}`, At: m.evalTime}}
 		}
 		steps[step] = append(steps[step], g)
 	}
 	for step, tests := range steps {
 		testRules(t, step, tests)
 	}
-	for _, r := range rules(t) {
+	for _, r := range alertRules(t) {
 		assert.True(t, fires[r.Alert], "%s fires over nothing", r.Alert)
 		assert.True(t, quiet[r.Alert], "%s is never quiet", r.Alert)
 	}
 }
 
-// with returns a series with more labels.
-func with(series, labels string) string {
+// withLabels returns a series with more labels.
+func withLabels(series, labels string) string {
 	if name, of, ok := strings.Cut(series, "{"); ok {
 		return name + "{" + labels + "," + of
 	}

@@ -17,39 +17,39 @@ func (m *Metrics) observeCall(ctx context.Context, c batch.Call) {
 		failed := ledgerError(c.Err)
 		switch c.Op {
 		case "submit", "submit_list":
-			m.operation.record(noContext, took, key{c.Op, failed})
-			m.request.record(noContext, float64(c.Items), key{})
+			m.operation.record(noContext, took, labelValues{c.Op, failed})
+			m.request.record(noContext, float64(c.Items), labelValues{})
 		default:
-			m.asked.record(noContext, took, key{c.Op, failed})
+			m.asked.record(noContext, took, labelValues{c.Op, failed})
 		}
 		return
 	}
 	failed := storeError(c.Err)
-	m.stored.record(ctx, took, key{c.Op, failed})
+	m.stored.record(ctx, took, labelValues{c.Op, failed})
 	switch c.Op {
 	case "add", "add_tx", "claim", "record":
-		m.operation.record(ctx, took, key{c.Op, failed})
+		m.operation.record(ctx, took, labelValues{c.Op, failed})
 	}
 	if c.Err != nil {
 		return
 	}
 	switch c.Op {
 	case "add", "add_tx":
-		m.added.add(c.Items, key{c.Op})
+		m.added.add(c.Items, labelValues{c.Op})
 	case "prune":
-		m.pruned.add(c.Items, key{})
+		m.pruned.add(c.Items, labelValues{})
 	case "claim":
 		if c.Items == 0 {
-			m.empty.add(1, key{})
+			m.empty.add(1, labelValues{})
 		}
 	}
 	if c.Items > 0 && slices.Contains(groupOps.values, c.Op) {
-		m.group.record(ctx, float64(c.Items), key{c.Op})
+		m.group.record(ctx, float64(c.Items), labelValues{c.Op})
 	}
 }
 
-// canceled is the error of a call that its caller cancelled, mostly because the Runner stops.
-const canceled = "canceled"
+// canceledError is the error of a call that its caller cancelled, mostly because the Runner stops.
+const canceledError = "canceled"
 
 // ledgerKinds are the values of ledgerError except success and canceled.
 var ledgerKinds = []string{
@@ -60,7 +60,7 @@ var ledgerKinds = []string{
 // is any error that has no other kind.
 func ledgerError(err error) string {
 	if errors.Is(err, context.Canceled) {
-		return canceled
+		return canceledError
 	}
 	return string(dlt.Kind(err))
 }
@@ -70,7 +70,7 @@ var storeSentinels = []struct {
 	err  error
 	name string
 }{
-	{context.Canceled, canceled},
+	{context.Canceled, canceledError},
 	{context.DeadlineExceeded, "timeout"},
 	{batch.ErrNotFound, "not_found"},
 	{batch.ErrInvalidInput, "invalid_input"},

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const page = "../docs/metrics.md"
+const metricsPage = "../docs/metrics.md"
 
-var writePage = flag.Bool("metrics.write", false, "write "+page+" anew")
+var writePage = flag.Bool("metrics.write", false, "write "+metricsPage+" anew")
 
-// prometheus returns the name that OpenTelemetry's exporter gives a metric in Prometheus.
-func prometheus(d definition) string {
+// prometheusName returns the name that OpenTelemetry's exporter gives a metric in Prometheus.
+func prometheusName(d definition) string {
 	name := strings.ReplaceAll(d.name, ".", "_")
 	switch d.unit {
 	case "s":
@@ -32,8 +32,8 @@ func prometheus(d definition) string {
 	return name
 }
 
-// written returns the text of docs/metrics.md.
-func written(defs []definition) string {
+// pageText returns the text of docs/metrics.md.
+func pageText(defs []definition) string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
@@ -53,7 +53,7 @@ Units are seconds where the name says so, and numbers otherwise. Counters of thi
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | labels | meaning |\n|---|---|---|\n", kind.title, kind.text)
 		for _, d := range defs {
 			if d.kind == kind.kind {
-				fmt.Fprintf(&b, "| `%s`<br>`%s` | %s | %s |\n", d.name, prometheus(d), strings.Join(labelsOf(d), "<br>"), d.text)
+				fmt.Fprintf(&b, "| `%s`<br>`%s` | %s | %s |\n", d.name, prometheusName(d), strings.Join(labelsOf(d), "<br>"), d.text)
 			}
 		}
 	}
@@ -85,11 +85,11 @@ func labelsOf(d definition) (all []string) {
 
 // docs/metrics.md is exactly the text that the code generates.
 func TestPage(t *testing.T) {
-	want := written(definitions(t))
+	want := pageText(allDefinitions(t))
 	if *writePage {
-		require.NoError(t, os.WriteFile(page, []byte(want), 0o600))
+		require.NoError(t, os.WriteFile(metricsPage, []byte(want), 0o600))
 	}
-	have, err := os.ReadFile(page)
+	have, err := os.ReadFile(metricsPage)
 	require.NoError(t, err)
 	assert.Equal(t, want, string(have), "to write it anew: go test ./otelbatch -run TestPage -metrics.write")
 }
@@ -97,10 +97,10 @@ func TestPage(t *testing.T) {
 // Every metric, label and value that another page names exists.
 func TestOtherPagesNameMetricsThatExist(t *testing.T) {
 	names, labels := map[string]bool{}, map[string][]string{}
-	for _, d := range definitions(t) {
-		names[prometheus(d)] = true
+	for _, d := range allDefinitions(t) {
+		names[prometheusName(d)] = true
 		if d.kind == "histogram" {
-			names[prometheus(d)+"_count"], names[prometheus(d)+"_sum"], names[prometheus(d)+"_bucket"] = true, true, true
+			names[prometheusName(d)+"_count"], names[prometheusName(d)+"_sum"], names[prometheusName(d)+"_bucket"] = true, true, true
 		}
 		for _, l := range d.labels {
 			key := strings.ReplaceAll(l.key, ".", "_")
@@ -127,7 +127,7 @@ func TestOtherPagesNameMetricsThatExist(t *testing.T) {
 // The name of each metric is unique and begins with what it is about, and each metric has a text.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, d := range definitions(t) {
+	for _, d := range allDefinitions(t) {
 		assert.False(t, seen[d.name], d.name)
 		seen[d.name] = true
 		assert.True(t, strings.HasPrefix(d.name, "dltbatch.") || d.name == "messaging.client.operation.duration", d.name)

@@ -17,10 +17,10 @@ func (m *Metrics) countEvent(e batch.Event) {
 	switch e.Kind {
 	case batch.EventClaimed:
 		if e.Attempt == 1 {
-			m.wait.record(noContext, e.SinceAdded.Seconds(), key{})
+			m.wait.record(noContext, e.SinceAdded.Seconds(), labelValues{})
 		}
 		if e.Again {
-			m.resends.add(1, key{})
+			m.resends.add(1, labelValues{})
 		}
 	case batch.EventState, batch.EventInDoubt:
 		m.countOutcome(e)
@@ -28,26 +28,26 @@ func (m *Metrics) countEvent(e batch.Event) {
 		m.countOutcome(e)
 		m.countFinal(e)
 	case batch.EventOrderBreach:
-		m.breaches.add(1, key{})
+		m.breaches.add(1, labelValues{})
 		if e.State == batch.Committed { // the outcome is in no other event
 			m.countOutcome(e)
 			m.countFinal(e)
 		}
 	case batch.EventDecision:
-		m.decisions.add(1, key{})
+		m.decisions.add(1, labelValues{})
 		m.countOutcome(e)
 	case batch.EventVanished:
-		m.vanished.add(1, key{})
+		m.vanished.add(1, labelValues{})
 	case batch.EventHalted:
-		m.halts.add(1, key{})
+		m.halts.add(1, labelValues{})
 	case batch.EventQuarantined:
-		m.quarantined.add(1, key{})
+		m.quarantined.add(1, labelValues{})
 	case batch.EventLaneHeld:
-		m.held.add(1, key{})
+		m.held.add(1, labelValues{})
 	case batch.EventPaused:
-		m.pauses.add(1, key{kindOfReason(e.Err)})
+		m.pauses.add(1, labelValues{kindOfReason(e.Err)})
 	case batch.EventTrouble:
-		m.troubles.add(1, key{e.Part})
+		m.troubles.add(1, labelValues{e.Part})
 	case batch.EventOperated:
 		m.countOperated(e)
 	}
@@ -56,9 +56,9 @@ func (m *Metrics) countEvent(e batch.Event) {
 // countOutcome counts an outcome that was written.
 func (m *Metrics) countOutcome(e batch.Event) {
 	if e.InRequest > 0 {
-		result := key{accepted}
+		result := labelValues{resultAccepted}
 		if e.State != batch.Pending {
-			result = key{kindOfReason(e.Err)}
+			result = labelValues{kindOfReason(e.Err)}
 		}
 		m.attempts.add(1, result)
 		m.attempt.record(noContext, e.Took.Seconds(), result)
@@ -66,21 +66,21 @@ func (m *Metrics) countOutcome(e batch.Event) {
 	m.countTakeover(e)
 	switch {
 	case e.Kind == batch.EventInDoubt && e.By == batch.BySubmitter:
-		m.doubts.add(1, key{})
+		m.doubts.add(1, labelValues{})
 	case e.By == batch.ByMonitor && e.From == batch.Submitting && e.State != batch.Submitting:
-		m.resolved.add(1, key{e.State.String(), e.By.String()})
+		m.resolved.add(1, labelValues{e.State.String(), e.By.String()})
 	}
 }
 
 func (m *Metrics) countTakeover(e batch.Event) {
 	if e.TakenOver {
-		m.takeovers.add(1, key{})
+		m.takeovers.add(1, labelValues{})
 	}
 }
 
 // countFinal counts a batch that became final.
 func (m *Metrics) countFinal(e batch.Event) {
-	state := key{e.State.String()}
+	state := labelValues{e.State.String()}
 	m.finals.add(1, state)
 	if e.SinceAdded > 0 {
 		m.whole.record(noContext, e.SinceAdded.Seconds(), state)
@@ -93,7 +93,7 @@ func (m *Metrics) countFinal(e batch.Event) {
 // countOperated counts the final states and the ends of doubts that operators decided.
 func (m *Metrics) countOperated(e batch.Event) {
 	if e.Act.Action == batch.ActionDecide {
-		m.resolved.add(1, key{e.State.String(), e.By.String()})
+		m.resolved.add(1, labelValues{e.State.String(), e.By.String()})
 	}
 	if isFinalAct(e) {
 		m.countFinal(e)

@@ -20,12 +20,12 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func because(k batch.ErrorKind) error { return &batch.SubmissionError{Kind: k} }
+func reasonOf(k batch.ErrorKind) error { return &batch.SubmissionError{Kind: k} }
 
-// moved returns the series that do has changed, with the differences.
-func moved(t *testing.T, do func(m *Metrics)) map[string]float64 {
+// changedSeries returns the series that do has changed, with the differences.
+func changedSeries(t *testing.T, do func(m *Metrics)) map[string]float64 {
 	t.Helper()
-	b := newBook()
+	b := newMeterBook()
 	m, err := NewMetrics(b)
 	require.NoError(t, err)
 	require.NoError(t, b.collect())
@@ -64,11 +64,11 @@ func TestEvents(t *testing.T) {
 		},
 		"put back": {batch.Event{Kind: batch.EventState, State: batch.Queued, From: batch.Submitting, By: batch.BySubmitter}, map[string]float64{}},
 		"busy": {
-			batch.Event{Kind: batch.EventState, State: batch.Delayed, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, Err: because(batch.KindBusy)},
+			batch.Event{Kind: batch.EventState, State: batch.Delayed, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, Err: reasonOf(batch.KindBusy)},
 			map[string]float64{"dltbatch.attempts{dltbatch.result=busy}": 1, "dltbatch.attempt.duration{dltbatch.result=busy}": 1},
 		},
 		"refused": {
-			batch.Event{Kind: batch.EventFinal, State: batch.Rejected, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, SinceAdded: 3 * second, Err: because(batch.KindRejected)},
+			batch.Event{Kind: batch.EventFinal, State: batch.Rejected, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, SinceAdded: 3 * second, Err: reasonOf(batch.KindRejected)},
 			map[string]float64{
 				"dltbatch.attempts{dltbatch.result=rejected}": 1, "dltbatch.attempt.duration{dltbatch.result=rejected}": 1,
 				"dltbatch.batches.final{dltbatch.state=rejected}": 1, "dltbatch.batch.duration{dltbatch.state=rejected}": 3,
@@ -82,7 +82,7 @@ func TestEvents(t *testing.T) {
 			},
 		},
 		"a doubt": {
-			batch.Event{Kind: batch.EventInDoubt, State: batch.Submitting, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, Err: because(batch.KindDoubt)},
+			batch.Event{Kind: batch.EventInDoubt, State: batch.Submitting, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, Err: reasonOf(batch.KindDoubt)},
 			map[string]float64{"dltbatch.doubts": 1, "dltbatch.attempts{dltbatch.result=doubt}": 1, "dltbatch.attempt.duration{dltbatch.result=doubt}": 1},
 		},
 		"a doubt that stays": {batch.Event{Kind: batch.EventInDoubt, State: batch.Submitting, From: batch.Submitting, By: batch.ByMonitor}, map[string]float64{}},
@@ -95,7 +95,7 @@ func TestEvents(t *testing.T) {
 			map[string]float64{"dltbatch.takeovers": 1, "dltbatch.decisions": 1},
 		},
 		"a decision about what is not taken for long": {
-			batch.Event{Kind: batch.EventDecision, State: batch.Delayed, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, Err: because(batch.KindNotYet)},
+			batch.Event{Kind: batch.EventDecision, State: batch.Delayed, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second, Err: reasonOf(batch.KindNotYet)},
 			map[string]float64{"dltbatch.decisions": 1, "dltbatch.attempts{dltbatch.result=not_yet}": 1, "dltbatch.attempt.duration{dltbatch.result=not_yet}": 1},
 		},
 		"a breach with the commit": {
@@ -113,7 +113,7 @@ func TestEvents(t *testing.T) {
 		"halted":      {batch.Event{Kind: batch.EventHalted, State: batch.Invalid}, map[string]float64{"dltbatch.lanes.halted": 1}},
 		"held":        {batch.Event{Kind: batch.EventLaneHeld}, map[string]float64{"dltbatch.lanes.held": 1}},
 		"quarantined": {batch.Event{Kind: batch.EventQuarantined, State: batch.Invalid}, map[string]float64{"dltbatch.batches.quarantined": 1}},
-		"paused":      {batch.Event{Kind: batch.EventPaused, Err: because(batch.KindBusy)}, map[string]float64{"dltbatch.pauses{dltbatch.result=busy}": 1}},
+		"paused":      {batch.Event{Kind: batch.EventPaused, Err: reasonOf(batch.KindBusy)}, map[string]float64{"dltbatch.pauses{dltbatch.result=busy}": 1}},
 		"paused, who knows why": {
 			batch.Event{Kind: batch.EventPaused, Err: errors.New("?")}, map[string]float64{"dltbatch.pauses{dltbatch.result=_OTHER}": 1},
 		},
@@ -139,7 +139,7 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := c.e
 			e.Key = batch.Key{Service: "a-lane", ID: "an-id"}
-			assert.Equal(t, c.want, moved(t, func(m *Metrics) { m.countEvent(e) }))
+			assert.Equal(t, c.want, changedSeries(t, func(m *Metrics) { m.countEvent(e) }))
 		})
 	}
 }
@@ -186,7 +186,7 @@ func TestCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.call.Took = 2 * time.Second
-			assert.Equal(t, c.want, moved(t, func(m *Metrics) { m.observeCall(t.Context(), c.call) }))
+			assert.Equal(t, c.want, changedSeries(t, func(m *Metrics) { m.observeCall(t.Context(), c.call) }))
 		})
 	}
 }
@@ -208,7 +208,7 @@ func TestLabels(t *testing.T) {
 			named[found[1]] = true
 		}
 	}
-	assert.ElementsMatch(t, slices.Collect(maps.Keys(named)), troubled.values, "parts that may be in trouble")
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(named)), troubleParts.values, "parts that may be in trouble")
 
 	text, err := os.ReadFile("../batch/call.go")
 	require.NoError(t, err)

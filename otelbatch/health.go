@@ -30,31 +30,31 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	for _, c := range m.counters {
 		c.observe(o)
 	}
-	m.running.count(o, t.running, key{})
+	m.running.count(o, t.running, labelValues{})
 	for i, pool := range pools.values {
-		m.poolSize.count(o, t.pools[i].Size, key{pool})
-		m.poolBusy.count(o, t.pools[i].Busy, key{pool})
+		m.poolSize.count(o, t.pools[i].Size, labelValues{pool})
+		m.poolBusy.count(o, t.pools[i].Busy, labelValues{pool})
 	}
-	m.claims.count(o, t.claims, key{})
-	m.streams.count(o, t.streams, key{})
+	m.claims.count(o, t.claims, labelValues{})
+	m.streams.count(o, t.liveStreams, labelValues{})
 	for i, reason := range reasons.values {
-		m.closed.count(o, t.closed[i], key{reason})
+		m.closed.count(o, t.closed[i], labelValues{reason})
 	}
-	m.warnings.count(o, t.warnings, key{})
-	m.ledgerClosed.seconds(o, t.ledgerClosed, key{})
+	m.warnings.count(o, t.warnings, labelValues{})
+	m.ledgerClosed.seconds(o, t.ledgerClosed, labelValues{})
 	for _, part := range parts.values {
-		m.failing.seconds(o, t.failing[part], key{part})
+		m.failing.seconds(o, t.failing[part], labelValues{part})
 	}
 	for _, part := range attentions.values {
-		m.attention.count(o, t.attention[part], key{part})
+		m.attention.count(o, t.attention[part], labelValues{part})
 	}
 	for loop, age := range t.ages {
-		m.success.seconds(o, age, key{loop})
+		m.success.seconds(o, age, labelValues{loop})
 	}
 	for i, n := range t.lost {
-		m.lost.count(o, n, key{strconv.Itoa(i)})
+		m.lost.count(o, n, labelValues{strconv.Itoa(i)})
 	}
-	m.dropped.count(o, t.dropped, key{})
+	m.dropped.count(o, t.dropped, labelValues{})
 	m.stats.collect(ctx, runnersInUse(runners), o)
 	return nil
 }
@@ -74,14 +74,14 @@ var failingParts = map[string]string{health.PartDatabase: "store", health.PartLe
 
 // totals sums up the Healths of several Runners.
 type totals struct {
-	running, claims, streams, warnings int
-	pools                              [2]health.Use // sums in the order of pools
-	closed                             [3]int        // numbers in the order of reasons
-	ledgerClosed                       float64
-	failing, ages                      map[string]float64 // times in seconds
-	lost                               map[int]int
-	attention                          map[string]int // number of causes by part
-	dropped                            int            // number of dropped trace contexts
+	running, claims, liveStreams, warnings int
+	pools                                  [2]health.Use // sums in the order of pools
+	closed                                 [3]int        // numbers in the order of reasons
+	ledgerClosed                           float64
+	failing, ages                          map[string]float64 // times in seconds
+	lost                                   map[int]int
+	attention                              map[string]int // number of causes by part
+	dropped                                int            // number of dropped trace contexts
 }
 
 func (t *totals) add(now time.Time, h health.Health) {
@@ -98,7 +98,7 @@ func (t *totals) add(now time.Time, h health.Health) {
 		t.pools[i].Size += use.Size
 	}
 	t.claims += h.Claims
-	t.streams += h.OpenStreams
+	t.liveStreams += h.OpenStreams
 	t.warnings += len(h.Warnings)
 	paused := 0
 	for _, p := range h.Pauses {

@@ -21,8 +21,8 @@ type label struct {
 	extraAttributes func(value string) []attribute.KeyValue
 }
 
-// key is the values of at most two labels.
-type key [2]string
+// labelValues is the values of at most two labels.
+type labelValues [2]string
 
 // definition describes a metric, for docs/metrics.md.
 type definition struct {
@@ -50,17 +50,17 @@ func (b *builder) addDefinition(d definition, err error) {
 // measuring allocates nothing.
 type series[O any] struct {
 	labels []label
-	all    map[key][]O
+	byKey  map[labelValues][]O
 }
 
 // newSeries makes the attributes of each combination of the labels' values. The value "" of
 // error.type means success and makes no attribute.
 func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) series[O] {
-	s := series[O]{labels, map[key][]O{}}
-	var add func(k key, i int, attrs []attribute.KeyValue)
-	add = func(k key, i int, attrs []attribute.KeyValue) {
+	s := series[O]{labels, map[labelValues][]O{}}
+	var add func(k labelValues, i int, attrs []attribute.KeyValue)
+	add = func(k labelValues, i int, attrs []attribute.KeyValue) {
 		if i == len(labels) {
-			s.all[k] = []O{option(metric.WithAttributeSet(attribute.NewSet(attrs...)))}
+			s.byKey[k] = []O{option(metric.WithAttributeSet(attribute.NewSet(attrs...)))}
 			return
 		}
 		for _, v := range append([]string{otherValue}, labels[i].values...) {
@@ -75,13 +75,13 @@ func newSeries[O any](labels []label, option func(metric.MeasurementOption) O) s
 			add(k, i+1, with)
 		}
 	}
-	add(key{}, 0, nil)
+	add(labelValues{}, 0, nil)
 	return s
 }
 
 // knownKey returns k with otherValue in place of values that are in no list.
-func (s series[O]) knownKey(k key) key {
-	if _, ok := s.all[k]; ok {
+func (s series[O]) knownKey(k labelValues) labelValues {
+	if _, ok := s.byKey[k]; ok {
 		return k
 	}
 	for i, l := range s.labels {
@@ -97,19 +97,19 @@ func (s series[O]) knownKey(k key) key {
 // the first one.
 type counter struct {
 	gauge
-	counts map[key]*atomic.Int64
+	counts map[labelValues]*atomic.Int64
 }
 
 func (b *builder) counter(name, unit, text string, labels ...label) counter {
-	c := counter{b.total(name, unit, text, labels...), map[key]*atomic.Int64{}}
-	for k := range c.all {
+	c := counter{b.total(name, unit, text, labels...), map[labelValues]*atomic.Int64{}}
+	for k := range c.byKey {
 		c.counts[k] = new(atomic.Int64)
 	}
 	b.counters = append(b.counters, c)
 	return c
 }
 
-func (c counter) add(n int, k key) { c.counts[c.knownKey(k)].Add(int64(n)) }
+func (c counter) add(n int, k labelValues) { c.counts[c.knownKey(k)].Add(int64(n)) }
 
 func (c counter) observe(o metric.Observer) {
 	for k, count := range c.counts {
@@ -120,7 +120,7 @@ func (c counter) observe(o metric.Observer) {
 }
 
 type histogram struct {
-	to metric.Float64Histogram
+	recorder metric.Float64Histogram
 	series[metric.RecordOption]
 }
 
@@ -130,8 +130,8 @@ func (b *builder) histogram(name, unit, text string, bounds []float64, labels ..
 	return histogram{to, newSeries(labels, func(o metric.MeasurementOption) metric.RecordOption { return o })}
 }
 
-func (h histogram) record(ctx context.Context, v float64, k key) {
-	h.to.Record(ctx, v, h.all[h.knownKey(k)]...)
+func (h histogram) record(ctx context.Context, v float64, k labelValues) {
+	h.recorder.Record(ctx, v, h.byKey[h.knownKey(k)]...)
 }
 
 // gauge is observed at a collection.
@@ -170,10 +170,10 @@ func (b *builder) total(name, unit, text string, labels ...label) gauge {
 	return b.gauge(gauge{int: to}, definition{name, "counter", unit, text, labels}, err)
 }
 
-func (g gauge) count(o metric.Observer, n int, k key) {
-	o.ObserveInt64(g.int, int64(n), g.all[g.knownKey(k)]...)
+func (g gauge) count(o metric.Observer, n int, k labelValues) {
+	o.ObserveInt64(g.int, int64(n), g.byKey[g.knownKey(k)]...)
 }
 
-func (g gauge) seconds(o metric.Observer, v float64, k key) {
-	o.ObserveFloat64(g.float, v, g.all[g.knownKey(k)]...)
+func (g gauge) seconds(o metric.Observer, v float64, k labelValues) {
+	o.ObserveFloat64(g.float, v, g.byKey[g.knownKey(k)]...)
 }

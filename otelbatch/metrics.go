@@ -74,7 +74,7 @@ func (m *Metrics) NewRunner(s store.Store, l dlt.Ledger, o *dltbatch.Options) (*
 	if err != nil {
 		return nil, err
 	}
-	m.watch(r)
+	m.addRunner(r)
 	return r, nil
 }
 
@@ -86,7 +86,7 @@ func (m *Metrics) WatchEngine(e *autobatch.Engine) {
 	m.engines = append(m.engines, e)
 }
 
-func (m *Metrics) watch(r runner) {
+func (m *Metrics) addRunner(r runner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.runners = append(m.runners, r)
@@ -95,8 +95,8 @@ func (m *Metrics) watch(r runner) {
 // observer calls the Metrics and then the application's Observer, which gets the event even if a
 // meter panics.
 type observer struct {
-	m    *Metrics
-	next batch.Observer
+	metrics *Metrics
+	next    batch.Observer
 }
 
 // Observe is [batch.Observer].
@@ -104,13 +104,13 @@ func (o observer) Observe(ctx context.Context, e batch.Event) {
 	if o.next != nil {
 		defer o.next.Observe(ctx, e)
 	}
-	o.m.countEvent(e)
+	o.metrics.countEvent(e)
 }
 
 // callObserver calls the Metrics and then the application's CallObserver.
 type callObserver struct {
-	m    *Metrics
-	next batch.CallObserver
+	metrics *Metrics
+	next    batch.CallObserver
 }
 
 // ObserveCall is [batch.CallObserver].
@@ -118,5 +118,5 @@ func (c callObserver) ObserveCall(ctx context.Context, call batch.Call) {
 	if c.next != nil {
 		defer c.next.ObserveCall(ctx, call)
 	}
-	c.m.observeCall(ctx, call)
+	c.metrics.observeCall(ctx, call)
 }

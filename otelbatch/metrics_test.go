@@ -28,35 +28,35 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-func one(s batch.ServiceID, id batch.ID) batch.Batch {
+func newBatch(s batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{ID: id, Service: s, Payload: []byte(id)}
 }
 
-// counted counts events and calls, as an application might.
-type counted struct {
+// countedRunner counts events and calls, as an application might.
+type countedRunner struct {
 	mu     sync.Mutex
 	events map[batch.EventKind]int
 	calls  map[string]int
 }
 
-func (c *counted) Observe(_ context.Context, e batch.Event) {
+func (c *countedRunner) Observe(_ context.Context, e batch.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events[e.Kind]++
 }
 
-func (c *counted) ObserveCall(_ context.Context, call batch.Call) {
+func (c *countedRunner) ObserveCall(_ context.Context, call batch.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[call.Op]++
 }
 
-func newCounted() *counted {
-	return &counted{events: map[batch.EventKind]int{}, calls: map[string]int{}}
+func newCounted() *countedRunner {
+	return &countedRunner{events: map[batch.EventKind]int{}, calls: map[string]int{}}
 }
 
-// delivered adds batches in lanes, lets Runners deliver them, and returns when all are final.
-func delivered(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) (keys []batch.Key) {
+// deliverBatches adds batches in lanes, lets Runners deliver them, and returns when all are final.
+func deliverBatches(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) (keys []batch.Key) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -65,7 +65,7 @@ func delivered(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) (keys
 	}
 	for i := range lanes {
 		for j := range each {
-			b := one(batch.ServiceID(fmt.Sprintf("lane-%d", i)), batch.ID(fmt.Sprintf("id-%d-%d", i, j)))
+			b := newBatch(batch.ServiceID(fmt.Sprintf("lane-%d", i)), batch.ID(fmt.Sprintf("id-%d-%d", i, j)))
 			require.NoError(t, runners[i%len(runners)].Add(t.Context(), b))
 			keys = append(keys, b.Key())
 		}
@@ -111,7 +111,7 @@ func TestCountersAreExact(t *testing.T) {
 			known[a.ID] = known[a.ID] || f.Kind == ledgermem.LostRequest || f.Kind == ledgermem.LostReply
 			return f
 		}})
-		st, b, seen := memory.New(), newBook(), newCounted()
+		st, b, seen := memory.New(), newMeterBook(), newCounted()
 		m, err := NewMetrics(b)
 		require.NoError(t, err)
 		var runners []*dltbatch.Runner
@@ -122,7 +122,7 @@ func TestCountersAreExact(t *testing.T) {
 			require.NoError(t, err)
 			runners = append(runners, r)
 		}
-		keys := delivered(t, lanes, each, runners...)
+		keys := deliverBatches(t, lanes, each, runners...)
 		states := map[batch.State]int{}
 		for _, k := range keys {
 			rec, err := st.Get(t.Context(), k)
@@ -132,31 +132,31 @@ func TestCountersAreExact(t *testing.T) {
 		require.NoError(t, b.collect())
 		require.Positive(t, states[batch.Rejected])
 		require.Positive(t, states[batch.Committed])
-		assert.InDelta(t, lanes*each, b.of("dltbatch.batches.added{dltbatch.operation=add}"), 0)
+		assert.InDelta(t, lanes*each, b.valueOf("dltbatch.batches.added{dltbatch.operation=add}"), 0)
 		for _, s := range []batch.State{batch.Committed, batch.Rejected, batch.Invalid} {
-			assert.InDelta(t, states[s], b.of("dltbatch.batches.final{dltbatch.state=%s}", s), 0, s.String())
-			assert.Equal(t, states[s], b.times("dltbatch.batch.duration{dltbatch.state=%s}", s), s.String())
+			assert.InDelta(t, states[s], b.valueOf("dltbatch.batches.final{dltbatch.state=%s}", s), 0, s.String())
+			assert.Equal(t, states[s], b.countOf("dltbatch.batch.duration{dltbatch.state=%s}", s), s.String())
 		}
-		assert.InDelta(t, kinds[0], b.of("dltbatch.attempts{dltbatch.result=accepted}"), 0)
-		assert.InDelta(t, kinds[ledgermem.Rejected], b.of("dltbatch.attempts{dltbatch.result=rejected}"), 0)
-		assert.InDelta(t, kinds[ledgermem.Busy], b.of("dltbatch.attempts{dltbatch.result=busy}"), 0)
-		assert.InDelta(t, kinds[ledgermem.LostRequest]+kinds[ledgermem.LostReply], b.of("dltbatch.attempts{dltbatch.result=doubt}"), 0)
-		assert.InDelta(t, seen.events[batch.EventInDoubt], b.of("dltbatch.doubts"), 0)
+		assert.InDelta(t, kinds[0], b.valueOf("dltbatch.attempts{dltbatch.result=accepted}"), 0)
+		assert.InDelta(t, kinds[ledgermem.Rejected], b.valueOf("dltbatch.attempts{dltbatch.result=rejected}"), 0)
+		assert.InDelta(t, kinds[ledgermem.Busy], b.valueOf("dltbatch.attempts{dltbatch.result=busy}"), 0)
+		assert.InDelta(t, kinds[ledgermem.LostRequest]+kinds[ledgermem.LostReply], b.valueOf("dltbatch.attempts{dltbatch.result=doubt}"), 0)
+		assert.InDelta(t, seen.events[batch.EventInDoubt], b.valueOf("dltbatch.doubts"), 0)
 		resolved := 0.0
 		for _, s := range laterStates.values {
-			resolved += b.of("dltbatch.doubts.resolved{dltbatch.by=monitor,dltbatch.state=%s}", s)
+			resolved += b.valueOf("dltbatch.doubts.resolved{dltbatch.by=monitor,dltbatch.state=%s}", s)
 		}
 		assert.InDelta(t, seen.events[batch.EventInDoubt], resolved, 0, "each doubt ends once")
-		assert.InDelta(t, resends, b.of("dltbatch.resends"), 0)
-		assert.Equal(t, posts, b.times("dltbatch.request.batches"))
-		assert.InDelta(t, posts, b.of("dltbatch.request.batches"), 0)
-		assert.Equal(t, lanes*each, b.times("dltbatch.batch.wait.duration"))
-		assert.Zero(t, b.of("dltbatch.takeovers"))
+		assert.InDelta(t, resends, b.valueOf("dltbatch.resends"), 0)
+		assert.Equal(t, posts, b.countOf("dltbatch.request.batches"))
+		assert.InDelta(t, posts, b.valueOf("dltbatch.request.batches"), 0)
+		assert.Equal(t, lanes*each, b.countOf("dltbatch.batch.wait.duration"))
+		assert.Zero(t, b.valueOf("dltbatch.takeovers"))
 
 		assert.Equal(t, lanes*each, seen.events[batch.EventFinal], "the application's own observer gets all, too")
 		assert.Equal(t, lanes*each, seen.calls["add"])
 		assert.Positive(t, seen.calls["submit"])
-		for _, name := range b.series() {
+		for _, name := range b.allSeries() {
 			for _, word := range []string{"lane-", "id-", "_OTHER", "i0", "i1"} {
 				assert.NotContains(t, name, word)
 			}
@@ -174,11 +174,11 @@ func TestEventsAreCountedAtOnce(t *testing.T) {
 		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			if e.Kind == batch.EventFinal {
 				seen := finals.Add(1)
-				assert.GreaterOrEqual(t, m.finals.counts[key{"committed"}].Load(), seen)
+				assert.GreaterOrEqual(t, m.finals.counts[labelValues{"committed"}].Load(), seen)
 			}
 		})})
 		require.NoError(t, err)
-		delivered(t, 10, 20, r)
+		deliverBatches(t, 10, 20, r)
 		assert.Equal(t, int64(200), finals.Load())
 	})
 }
@@ -189,17 +189,17 @@ func TestNewMetricsFails(t *testing.T) {
 	var in *batch.InputError
 	require.ErrorAs(t, err, &in)
 	assert.Equal(t, "provider", in.Field)
-	_, err = NewMetrics(without{})
+	_, err = NewMetrics(noMeterProvider{})
 	require.ErrorContains(t, err, "no meter")
-	for _, d := range definitions(t) {
-		b := newBook()
-		b.fails, b.err = d.name, errors.New("no room for it")
+	for _, d := range allDefinitions(t) {
+		b := newMeterBook()
+		b.failingInstrument, b.err = d.name, errors.New("no room for it")
 		_, err := NewMetrics(b)
 		require.ErrorIs(t, err, b.err, d.name)
 		require.ErrorContains(t, err, d.name)
 	}
-	b := newBook()
-	b.fails, b.err = "callback", errors.New("no callbacks")
+	b := newMeterBook()
+	b.failingInstrument, b.err = "callback", errors.New("no callbacks")
 	_, err = NewMetrics(b)
 	require.ErrorIs(t, err, b.err)
 	m, err := NewMetrics(noop.NewMeterProvider())
@@ -209,12 +209,12 @@ func TestNewMetricsFails(t *testing.T) {
 	assert.Empty(t, m.runners)
 }
 
-type without struct{ noop.MeterProvider }
+type noMeterProvider struct{ noop.MeterProvider }
 
-func (without) Meter(string, ...metric.MeterOption) metric.Meter { return nil }
+func (noMeterProvider) Meter(string, ...metric.MeterOption) metric.Meter { return nil }
 
-// definitions returns the definitions of all metrics.
-func definitions(t *testing.T) []definition {
+// allDefinitions returns the definitions of all metrics.
+func allDefinitions(t *testing.T) []definition {
 	t.Helper()
 	b := &builder{meter: noop.Meter{}}
 	newInstruments(b)
@@ -226,14 +226,14 @@ func definitions(t *testing.T) []definition {
 // observers get all events.
 func TestMetersThatPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, seen := newBook(), newCounted()
+		b, seen := newMeterBook(), newCounted()
 		m, err := NewMetrics(b)
 		require.NoError(t, err)
-		b.panics = true
+		b.isPanicking = true
 		var log strings.Builder
 		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observer: seen, Calls: seen, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		require.NoError(t, err)
-		delivered(t, 3, 4, r)
+		deliverBatches(t, 3, 4, r)
 		assert.Equal(t, 12, seen.events[batch.EventFinal])
 		assert.Equal(t, 12, seen.calls["add"])
 		assert.Contains(t, log.String(), "the meter is broken")
@@ -243,23 +243,23 @@ func TestMetersThatPanic(t *testing.T) {
 // If an application's observer panics, the metrics still count the event.
 func TestObserversThatPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBook()
+		b := newMeterBook()
 		m, err := NewMetrics(b)
 		require.NoError(t, err)
 		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), &dltbatch.Options{
-			Observer: batch.ObserverFunc(func(context.Context, batch.Event) { panic("mine") }), Calls: panicking{},
+			Observer: batch.ObserverFunc(func(context.Context, batch.Event) { panic("mine") }), Calls: panickyObserver{},
 		})
 		require.NoError(t, err)
-		delivered(t, 3, 4, r)
+		deliverBatches(t, 3, 4, r)
 		require.NoError(t, b.collect())
-		assert.InDelta(t, 12, b.of("dltbatch.batches.final{dltbatch.state=committed}"), 0)
-		assert.InDelta(t, 12, b.of("dltbatch.batches.added{dltbatch.operation=add}"), 0)
+		assert.InDelta(t, 12, b.valueOf("dltbatch.batches.final{dltbatch.state=committed}"), 0)
+		assert.InDelta(t, 12, b.valueOf("dltbatch.batches.added{dltbatch.operation=add}"), 0)
 	})
 }
 
-type panicking struct{}
+type panickyObserver struct{}
 
-func (panicking) ObserveCall(context.Context, batch.Call) { panic("mine") }
+func (panickyObserver) ObserveCall(context.Context, batch.Call) { panic("mine") }
 
 // NewRunner does not change the options that it gets.
 func TestOptionsAreCopied(t *testing.T) {
@@ -271,12 +271,12 @@ func TestOptionsAreCopied(t *testing.T) {
 	assert.Equal(t, dltbatch.Options{Pool: 3}, o)
 }
 
-// fixed is a Runner with a given Health.
-type fixed health.Health
+// fixedHealth is a Runner with a given Health.
+type fixedHealth health.Health
 
-func (f fixed) Health() health.Health { return health.Health(f) }
+func (f fixedHealth) Health() health.Health { return health.Health(f) }
 
-func (f fixed) Stats(context.Context) (store.Stats, error) {
+func (f fixedHealth) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{}, store.ErrUnsupported
 }
 
@@ -284,7 +284,7 @@ func (f fixed) Stats(context.Context) (store.Stats, error) {
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-		b := newBook()
+		b := newMeterBook()
 		m, err := NewMetrics(b)
 		require.NoError(t, err)
 		require.NoError(t, b.collect())
@@ -292,10 +292,10 @@ func TestGauges(t *testing.T) {
 		assert.Contains(t, b.values, "dltbatch.order.breaches", "an increase from nothing would be missed")
 		assert.Contains(t, b.values, "dltbatch.batches.final{dltbatch.state=rejected}")
 		assert.NotContains(t, b.values, "dltbatch.batches.final{dltbatch.state=_OTHER}")
-		assert.Empty(t, b.series())
+		assert.Empty(t, b.allSeries())
 		failing := health.PartHealth{Condition: health.ConditionFailing, FailingSince: ago(time.Minute)}
 		for range 2 {
-			m.watch(fixed{
+			m.addRunner(fixedHealth{
 				Running: true, Paused: true, Pauses: []health.Pause{
 					{Ledger: "l", All: true, Since: ago(time.Hour)}, {Ledger: "m", All: true, Since: ago(time.Minute)}, {Ledger: "n", Service: "a"}, {Ledger: "n", Service: "b"},
 				}, HaltedServices: []batch.ServiceID{"c"},
@@ -306,8 +306,8 @@ func TestGauges(t *testing.T) {
 				DroppedTraces: 2,
 			})
 		}
-		m.watch(fixed{Running: true, Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
-		m.watch(fixed{Claims: 1000, LostEvents: []uint64{7}, DroppedTraces: 1}) // this one does not run, and what it has lost still counts
+		m.addRunner(fixedHealth{Running: true, Loops: map[string]health.PartHealth{"queuer": {LastSuccess: ago(9 * time.Second)}}})
+		m.addRunner(fixedHealth{Claims: 1000, LostEvents: []uint64{7}, DroppedTraces: 1}) // this one does not run, and what it has lost still counts
 		require.NoError(t, b.collect())
 		for name, want := range map[string]float64{
 			"dltbatch.runners": 3, "dltbatch.claims.held": 10, "dltbatch.streams": 12, "dltbatch.warnings": 2,
@@ -321,7 +321,7 @@ func TestGauges(t *testing.T) {
 			"dltbatch.observer.lost{dltbatch.observer=_OTHER}": 4, "dltbatch.traces.dropped": 5,
 		} {
 			assert.Contains(t, b.values, name)
-			assert.InDelta(t, want, b.of("%s", name), 1e-9, name)
+			assert.InDelta(t, want, b.valueOf("%s", name), 1e-9, name)
 		}
 		assert.NotContains(t, b.values, "dltbatch.loop.success.age{dltbatch.loop=keeper}")
 	})
@@ -330,7 +330,7 @@ func TestGauges(t *testing.T) {
 // A Runner made by NewRunner is in the gauges.
 func TestNewRunnerIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBook()
+		b := newMeterBook()
 		m, err := NewMetrics(b)
 		require.NoError(t, err)
 		r, err := m.NewRunner(memory.New(), ledgermem.New(nil), nil)
@@ -340,11 +340,11 @@ func TestNewRunnerIsWatched(t *testing.T) {
 		go func() { ended <- r.Run(ctx) }()
 		synctest.Wait()
 		require.NoError(t, b.collect())
-		assert.InDelta(t, 1, b.of("dltbatch.runners"), 0)
+		assert.InDelta(t, 1, b.valueOf("dltbatch.runners"), 0)
 		stop()
 		require.NoError(t, <-ended)
 		require.NoError(t, b.collect())
-		assert.Zero(t, b.of("dltbatch.runners"))
+		assert.Zero(t, b.valueOf("dltbatch.runners"))
 	})
 }
 
@@ -360,14 +360,14 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// keeps is a Runner whose store has the given counts, or returns the given error.
-type keeps struct {
-	fixed
+// fixedStats is a Runner whose store has the given counts, or returns the given error.
+type fixedStats struct {
+	fixedHealth
 	stats store.Stats
 	err   error
 }
 
-func (k keeps) Stats(context.Context) (store.Stats, error) { return k.stats, k.err }
+func (k fixedStats) Stats(context.Context) (store.Stats, error) { return k.stats, k.err }
 
 // The gauges of a database are its own counts, once for each database, however many Runners of
 // this process read it. If one database cannot be read, none of these gauges is observed.
@@ -385,16 +385,16 @@ func TestGaugesOfStores(t *testing.T) {
 	later.At, later.Open = at.Add(15*time.Second), map[batch.State]int{batch.Queued: 100}
 	other := store.Stats{Totals: store.Totals{At: at, By: "y", Open: map[batch.State]int{batch.Queued: 1000}, Schema: 3}, Age: 5 * time.Second}
 	never := store.Stats{Instances: []store.Instance{{ID: "4"}}} // never counted yet
-	gauges := func(runners ...runner) (*book, error) {
-		b := newBook()
+	gauges := func(runners ...runner) (*meterBook, error) {
+		b := newMeterBook()
 		m, err := NewMetrics(b)
 		require.NoError(t, err)
 		for _, r := range runners {
-			m.watch(r)
+			m.addRunner(r)
 		}
 		return b, b.collect()
 	}
-	b, err := gauges(keeps{stats: one}, keeps{stats: one}, keeps{stats: later}, keeps{stats: other}, keeps{stats: other}, keeps{stats: never}, keeps{err: store.ErrUnsupported})
+	b, err := gauges(fixedStats{stats: one}, fixedStats{stats: one}, fixedStats{stats: later}, fixedStats{stats: other}, fixedStats{stats: other}, fixedStats{stats: never}, fixedStats{err: store.ErrUnsupported})
 	require.NoError(t, err)
 	for name, want := range map[string]float64{
 		"dltbatch.open.batches{dltbatch.state=queued}": 1007, "dltbatch.open.batches{dltbatch.state=invalid}": 1,
@@ -407,20 +407,20 @@ func TestGaugesOfStores(t *testing.T) {
 		"dltbatch.table.size{dltbatch.table=_OTHER}": 13, "dltbatch.stats.age": 20,
 	} {
 		assert.Contains(t, b.values, name)
-		assert.InDelta(t, want, b.of("%s", name), 1e-9, name)
+		assert.InDelta(t, want, b.valueOf("%s", name), 1e-9, name)
 	}
-	for _, none := range [][]runner{{keeps{stats: never}}, {keeps{err: store.ErrUnsupported}}} {
+	for _, none := range [][]runner{{fixedStats{stats: never}}, {fixedStats{err: store.ErrUnsupported}}} {
 		b, err := gauges(none...)
 		require.NoError(t, err)
 		assert.NotContains(t, b.values, "dltbatch.stats.age")
 		assert.NotContains(t, b.values, "dltbatch.open.lanes", "0 would say that nothing is open")
 	}
 	gone := errors.New("gone")
-	b, err = gauges(keeps{fixed: fixed{Running: true}, stats: one}, keeps{fixed: fixed{Running: true}, err: gone})
+	b, err = gauges(fixedStats{fixedHealth: fixedHealth{Running: true}, stats: one}, fixedStats{fixedHealth: fixedHealth{Running: true}, err: gone})
 	require.NoError(t, err, "an exporter would send nothing at all")
 	assert.NotContains(t, b.values, "dltbatch.open.lanes")
-	assert.InDelta(t, 2, b.of("dltbatch.runners"), 0, "what this process knows is there all the same")
-	b, err = gauges(keeps{fixed: fixed{Running: true}, stats: one}, keeps{err: gone})
+	assert.InDelta(t, 2, b.valueOf("dltbatch.runners"), 0, "what this process knows is there all the same")
+	b, err = gauges(fixedStats{fixedHealth: fixedHealth{Running: true}, stats: one}, fixedStats{err: gone})
 	require.NoError(t, err)
 	assert.Contains(t, b.values, "dltbatch.open.lanes", "a Runner that has stopped")
 }

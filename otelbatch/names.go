@@ -16,13 +16,13 @@ var (
 	sizeBounds    = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 )
 
-// accepted is the result of an attempt that the ledger accepted.
-const accepted = "accepted"
+// resultAccepted is the result of an attempt that the ledger accepted.
+const resultAccepted = "accepted"
 
 // The labels, with all their values.
 var (
 	results = label{key: "dltbatch.result", values: []string{
-		accepted, string(batch.KindRejected), string(batch.KindBusy), string(batch.KindNotYet), string(batch.KindUnavailable), string(batch.KindMisconfigured),
+		resultAccepted, string(batch.KindRejected), string(batch.KindBusy), string(batch.KindNotYet), string(batch.KindUnavailable), string(batch.KindMisconfigured),
 		string(batch.KindDoubt), string(batch.KindFailed), string(batch.KindInvalid), string(batch.KindExhausted),
 	}}
 	finalStates = label{key: "dltbatch.state", values: []string{"committed", "invalid", "rejected"}}
@@ -35,7 +35,7 @@ var (
 	attentions  = label{key: "dltbatch.part", values: []string{
 		health.PartDatabase, health.PartLedger, health.PartStreams, health.PartPosting, health.PartBatches, health.PartLoops, health.PartWarnings,
 	}}
-	troubled = label{key: "dltbatch.part", values: []string{
+	troubleParts = label{key: "dltbatch.part", values: []string{
 		"queuer", "monitor", "hints", "recorder", "retention", "stats", "upkeep", "store", "ledger", "services", "order", "lost reply",
 	}}
 	loops     = label{key: "dltbatch.loop", values: []string{"queuer", "monitor", "recorder", "keeper", "retention", "submitter", "statuses"}}
@@ -50,8 +50,9 @@ var (
 	addOps   = label{key: "dltbatch.operation", values: []string{"add", "add_tx"}}
 	groupOps = label{key: "dltbatch.operation", values: []string{"add", "add_tx", "claim", "record", "checked", "pending"}}
 
-	// messages has the operations on a queue, by the names of the convention for messaging.
-	messages = label{
+	// messagingAttributes has the operations on a queue, by the names of the convention for
+	// messaging.
+	messagingAttributes = label{
 		key: "messaging.operation.name", values: []string{"add", "add_tx", "claim", "submit", "submit_list", "record"},
 		extraAttributes: func(op string) []attribute.KeyValue {
 			kinds := map[string]string{"add": "send", "add_tx": "send", "claim": "receive", "submit": "send", "submit_list": "send", "record": "settle"}
@@ -65,7 +66,7 @@ var (
 
 	// In storeErrors and ledgerErrors the value "" means success, and makes no attribute.
 	storeErrors  = label{key: "error.type", values: append([]string{""}, storeKinds()...)}
-	ledgerErrors = label{key: "error.type", values: append([]string{"", canceled}, ledgerKinds...)}
+	ledgerErrors = label{key: "error.type", values: append([]string{"", canceledError}, ledgerKinds...)}
 	anyErrors    = label{key: "error.type", values: append(append([]string{""}, storeKinds()...), ledgerKinds...)}
 )
 
@@ -90,7 +91,7 @@ type instruments struct {
 func newInstruments(b *builder) (i instruments) {
 	i.operation = b.histogram("messaging.client.operation.duration", "s",
 		"How long an operation upon a batch's way took: add and add_tx (type send), claim (receive), submit and submit_list (send, to the ledger), record (settle). "+
-			"With messaging.system and messaging.operation.type.", requestBounds, messages, anyErrors)
+			"With messaging.system and messaging.operation.type.", requestBounds, messagingAttributes, anyErrors)
 
 	i.added = b.counter("dltbatch.batches.added", "{batch}",
 		"Batches that Runners of this process added. With add_tx also those whose transaction was rolled back. Without the batches that auto-batching makes.", addOps)
@@ -114,7 +115,7 @@ func newInstruments(b *builder) (i instruments) {
 	i.quarantined = b.counter("dltbatch.batches.quarantined", "{batch}", "Batches that were set aside.")
 	i.pauses = b.counter("dltbatch.pauses", "{pause}", "How often nothing was posted for a while, for a service or at all, by the ledger's answer.", causes)
 	i.empty = b.counter("dltbatch.claims.empty", "{claim}", "Claims that found nothing to claim.")
-	i.troubles = b.counter("dltbatch.troubles", "{failure}", "Failures of the Runner's parts, which go on after a pause. In store also the store's warnings, and in services other traits.", troubled)
+	i.troubles = b.counter("dltbatch.troubles", "{failure}", "Failures of the Runner's parts, which go on after a pause. In store also the store's warnings, and in services other traits.", troubleParts)
 	i.pruned = b.counter("dltbatch.pruned", "{row}", "What retention removed: batches, orders, ids of the journal, acts of operators.")
 	i.lost = b.total("dltbatch.observer.lost", "{event}", "Events that found the queue of one of Options.Observers full, by its index. These metrics lose none.", observers)
 	i.dropped = b.total("dltbatch.traces.dropped", "{context}", "Trace contexts that were dropped because they were not valid. Their batches were added without; likewise the orders of Engines that the Metrics watches.")

@@ -30,7 +30,7 @@ import (
 // children.
 func TestSpansOfOrders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
-	made := &spans{}
+	made := &spanRecorder{}
 	traces, err := NewTraces(made)
 	require.NoError(t, err)
 	process := func(do func(st *sqlite.Store, e *autobatch.Engine)) {
@@ -47,7 +47,7 @@ func TestSpansOfOrders(t *testing.T) {
 		do(st, e)
 	}
 	process(func(_ *sqlite.Store, e *autobatch.Engine) {
-		for i, parent := range contexts() {
+		for i, parent := range traceParents() {
 			require.NoError(t, e.Add(t.Context(), order.Order{
 				ID: order.ID(fmt.Sprint("an-order", i)), Party: "a-lane", Key: fmt.Sprint("a key", i), Payload: []byte("a payload"), TraceParent: parent,
 			}))
@@ -56,11 +56,11 @@ func TestSpansOfOrders(t *testing.T) {
 	process(func(st *sqlite.Store, e *autobatch.Engine) {
 		r, err := dltbatch.New(st, ledgermem.New(nil), &dltbatch.Options{Observer: e, Observers: []batch.Observer{traces}})
 		require.NoError(t, err)
-		stop := runs(t, r)
+		stop := startRun(t, r)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		end := make(chan error, 1)
 		go func() { end <- e.Run(ctx) }()
-		for i := range contexts() {
+		for i := range traceParents() {
 			rec, err := e.Await(ctx, order.ID(fmt.Sprint("an-order", i)))
 			require.NoError(t, err)
 			assert.Equal(t, order.Confirmed, rec.State)
@@ -70,7 +70,7 @@ func TestSpansOfOrders(t *testing.T) {
 		stop()
 	})
 
-	by := map[string][]span{}
+	by := map[string][]recordedSpan{}
 	for _, s := range made.all {
 		by[s.name] = append(by[s.name], s)
 		for key, value := range s.attrs {
@@ -79,7 +79,7 @@ func TestSpansOfOrders(t *testing.T) {
 			}
 		}
 	}
-	one, two := sampledContext(contexts()[0]), sampledContext(contexts()[1])
+	one, two := sampledContext(traceParents()[0]), sampledContext(traceParents()[1])
 	require.Len(t, by[spanBuild], 1)
 	build := by[spanBuild][0]
 	assert.Equal(t, one, build.parent)
@@ -87,14 +87,14 @@ func TestSpansOfOrders(t *testing.T) {
 	assert.Equal(t, map[attribute.Key]string{"dltbatch.build.orders": "4"}, build.attrs)
 	for _, name := range []string{spanAttempt, spanFinal} {
 		require.Len(t, by[name], 1, name)
-		assert.Equal(t, build.own.SpanID(), by[name][0].parent.SpanID(), name)
+		assert.Equal(t, build.context.SpanID(), by[name][0].parent.SpanID(), name)
 	}
 	require.Len(t, by[spanOrder], 2)
 	parents := map[trace.TraceID]bool{}
 	for _, s := range by[spanOrder] {
 		parents[s.parent.TraceID()] = true
 		require.Len(t, s.links, 2)
-		assert.Equal(t, build.own.SpanID(), s.links[0].SpanContext.SpanID(), "its batch's")
+		assert.Equal(t, build.context.SpanID(), s.links[0].SpanContext.SpanID(), "its batch's")
 		assert.Equal(t, s.parent, s.links[1].SpanContext)
 		assert.False(t, s.start.After(s.end))
 		assert.Equal(t, codes.Unset, s.status)
@@ -107,8 +107,8 @@ func TestSpansOfOrders(t *testing.T) {
 func TestSpansOfOrderEvents(t *testing.T) {
 	verdict := func(s order.State) []order.Verdict {
 		return []order.Verdict{
-			{Ref: order.Ref{ID: "sampled", TraceParent: contexts()[0], Created: time.Now().Add(time.Hour)}, State: s},
-			{Ref: order.Ref{ID: "not", TraceParent: contexts()[2]}, State: s}, {Ref: order.Ref{ID: "bad", TraceParent: "x"}, State: s},
+			{Ref: order.Ref{ID: "sampled", TraceParent: traceParents()[0], Created: time.Now().Add(time.Hour)}, State: s},
+			{Ref: order.Ref{ID: "not", TraceParent: traceParents()[2]}, State: s}, {Ref: order.Ref{ID: "bad", TraceParent: "x"}, State: s},
 		}
 	}
 	for name, c := range map[string]struct {
@@ -123,15 +123,15 @@ func TestSpansOfOrderEvents(t *testing.T) {
 		"expired":     {autobatch.OrderEvent{Kind: autobatch.EventExpired, Count: 3, Orders: verdict(order.Failed)}, []string{"failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made := &spans{}
+			made := &spanRecorder{}
 			traces, err := NewTraces(made)
 			require.NoError(t, err)
 			traces.ObserveOrders(c.e)
 			var got []string
 			for _, s := range made.all {
-				got = append(got, s.why)
+				got = append(got, s.statusText)
 				assert.False(t, s.start.After(s.end), "the database's clock goes before")
-				assert.Equal(t, []trace.Link{{SpanContext: sampledContext(contexts()[0])}}, s.links)
+				assert.Equal(t, []trace.Link{{SpanContext: sampledContext(traceParents()[0])}}, s.links)
 			}
 			assert.Equal(t, c.want, got)
 		})
@@ -142,30 +142,30 @@ func TestSpansOfOrderEvents(t *testing.T) {
 // added it.
 func TestSpanOfAnExpiredOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		made := &spans{}
+		made := &spanRecorder{}
 		traces, err := NewTraces(made)
 		require.NoError(t, err)
 		e, err := autobatch.New(storemem.New(), order.BuilderFunc(func(context.Context, batch.ServiceID, []order.Order) (batch.Batch, error) {
 			return batch.Batch{}, nil
 		}), &autobatch.Options{Observer: traces.ObserveOrders})
 		require.NoError(t, err)
-		require.NoError(t, e.Add(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p"), Deadline: time.Now(), TraceParent: contexts()[0]}))
+		require.NoError(t, e.Add(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p"), Deadline: time.Now(), TraceParent: traceParents()[0]}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.NoError(t, e.Run(ctx))
 		require.Len(t, made.all, 1)
 		assert.Equal(t, spanOrder, made.all[0].name)
-		assert.Equal(t, "failed", made.all[0].why)
-		assert.Equal(t, sampledContext(contexts()[0]), made.all[0].parent)
+		assert.Equal(t, "failed", made.all[0].statusText)
+		assert.Equal(t, sampledContext(traceParents()[0]), made.all[0].parent)
 	})
 }
 
 // The trace contexts that an Engine drops are counted with those of Runners.
 func TestWatchEngine(t *testing.T) {
-	b := newBook()
+	b := newMeterBook()
 	m, err := NewMetrics(b)
 	require.NoError(t, err)
-	m.watch(fixed{DroppedTraces: 2})
+	m.addRunner(fixedHealth{DroppedTraces: 2})
 	e, err := autobatch.New(storemem.New(), order.BuilderFunc(func(context.Context, batch.ServiceID, []order.Order) (batch.Batch, error) {
 		return batch.Batch{}, nil
 	}), nil)
@@ -173,14 +173,14 @@ func TestWatchEngine(t *testing.T) {
 	m.WatchEngine(e)
 	require.NoError(t, e.Add(t.Context(), order.Order{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: "malformed"}))
 	require.NoError(t, b.collect())
-	assert.InDelta(t, 3, b.of("dltbatch.traces.dropped"), 1e-9)
+	assert.InDelta(t, 3, b.valueOf("dltbatch.traces.dropped"), 1e-9)
 }
 
 // If none of the orders was sampled, no span is made, and their batch has no trace context.
 func TestABatchThatNobodySampled(t *testing.T) {
-	made := &spans{}
+	made := &spanRecorder{}
 	traces, err := NewTraces(made)
 	require.NoError(t, err)
-	assert.Empty(t, traces.TraceBatch(t.Context(), []order.Order{{TraceParent: contexts()[2]}, {}, {TraceParent: "x"}}))
+	assert.Empty(t, traces.TraceBatch(t.Context(), []order.Order{{TraceParent: traceParents()[2]}, {}, {TraceParent: "x"}}))
 	assert.Empty(t, made.all)
 }

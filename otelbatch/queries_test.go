@@ -20,13 +20,14 @@ var (
 	aggregators = []string{"sum", "max", "min", "avg", "count", "group"}
 	groupings   = []string{"by", "without", "on", "ignoring", "group_left", "group_right"}
 
-	token = regexp.MustCompile(`"[^"]*"|\[[^\]]*\]|[0-9][\w.]*|[A-Za-z_][\w:]*|\S`)
-	word  = regexp.MustCompile(`^[A-Za-z_]`)
+	queryToken = regexp.MustCompile(`"[^"]*"|\[[^\]]*\]|[0-9][\w.]*|[A-Za-z_][\w:]*|\S`)
+	wordStart  = regexp.MustCompile(`^[A-Za-z_]`)
 )
 
-// names returns the metrics and the labels in a query. Errors of grammar are left to promtool.
-func names(query string) (metrics, labels []string) {
-	tokens := token.FindAllString(query, -1)
+// namesOfQuery returns the metrics and the labels in a query. Errors of grammar are left to
+// promtool.
+func namesOfQuery(query string) (metrics, labels []string) {
+	tokens := queryToken.FindAllString(query, -1)
 	inBraces, inGrouping := false, false
 	for i, tok := range tokens {
 		next := ""
@@ -38,7 +39,7 @@ func names(query string) (metrics, labels []string) {
 			inBraces = tok == "{"
 		case tok == ")":
 			inGrouping = false
-		case !word.MatchString(tok):
+		case !wordStart.MatchString(tok):
 		case inBraces || inGrouping:
 			labels = append(labels, tok)
 		case slices.Contains(groupings, tok):
@@ -59,20 +60,20 @@ func TestNamesOfQueries(t *testing.T) {
 		`absent(a) or sum(b unless b offset 1h) == 0`:                     {"a b b", ""},
 		`a / on (job) group_left () b`:                                    {"a b", "job"},
 	} {
-		metrics, labels := names(query)
+		metrics, labels := namesOfQuery(query)
 		assert.Equal(t, want, [2]string{strings.Join(metrics, " "), strings.Join(labels, " ")}, query)
 	}
 }
 
-// exported returns the names in Prometheus, each with its labels and their values.
-func exported(t *testing.T) map[string]map[string][]string {
+// exportedNames returns the names in Prometheus, each with its labels and their values.
+func exportedNames(t *testing.T) map[string]map[string][]string {
 	all := map[string]map[string][]string{}
-	for _, d := range definitions(t) {
+	for _, d := range allDefinitions(t) {
 		of := map[string][]string{"job": nil, "instance": nil}
 		for _, l := range d.labels {
 			of[strings.ReplaceAll(l.key, ".", "_")] = append(slices.Clone(l.values), otherValue, "")
 		}
-		name := prometheus(d)
+		name := prometheusName(d)
 		if d.kind != "histogram" {
 			all[name] = of
 			continue
@@ -85,13 +86,13 @@ func exported(t *testing.T) map[string]map[string][]string {
 	return all
 }
 
-var matcher = regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)"([^"]*)"`)
+var labelMatcher = regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)"([^"]*)"`)
 
 // checkQuery fails the test if a query has a metric, a label or a value that does not exist. All
 // values of a label are in a list of this package, so none is an id or a lane.
 func checkQuery(t *testing.T, all map[string]map[string][]string, where, query string) (metrics []string) {
 	t.Helper()
-	metrics, labels := names(query)
+	metrics, labels := namesOfQuery(query)
 	assert.NotEmpty(t, metrics, where)
 	values := map[string][]string{}
 	for _, name := range metrics {
@@ -105,7 +106,7 @@ func checkQuery(t *testing.T, all map[string]map[string][]string, where, query s
 		_, known := values[l]
 		assert.True(t, known, "%s: none of %v has the label %s", where, metrics, l)
 	}
-	for _, m := range matcher.FindAllStringSubmatch(query, -1) {
+	for _, m := range labelMatcher.FindAllStringSubmatch(query, -1) {
 		if m[1] == "job" || m[1] == "instance" {
 			continue
 		}
@@ -140,7 +141,7 @@ func TestDashboard(t *testing.T) {
 	require.NoError(t, err)
 	var d dashboard
 	require.NoError(t, json.Unmarshal(text, &d))
-	all, shown := exported(t), map[string]bool{}
+	all, shown := exportedNames(t), map[string]bool{}
 	var queries []string
 	legend := regexp.MustCompile(`\{\{(\w+)\}\}`)
 	ids, places := map[int]bool{}, map[[2]int]string{}
@@ -163,15 +164,15 @@ func TestDashboard(t *testing.T) {
 			for _, name := range checkQuery(t, all, p.Title, target.Expr) {
 				shown[name] = true
 			}
-			_, labels := names(target.Expr)
+			_, labels := namesOfQuery(target.Expr)
 			for _, l := range legend.FindAllStringSubmatch(target.LegendFormat, -1) {
 				assert.Contains(t, labels, l[1], p.Title)
 			}
 			queries = append(queries, target.Expr)
 		}
 	}
-	for _, def := range definitions(t) {
-		name := prometheus(def)
+	for _, def := range allDefinitions(t) {
+		name := prometheusName(def)
 		assert.True(t, shown[name] || shown[name+"_bucket"], "%s is on no panel", name)
 	}
 	for _, v := range d.Templating.List {
@@ -194,13 +195,13 @@ func TestDashboard(t *testing.T) {
 	for _, q := range queries {
 		rules = append(rules, recorded{"x:y", variables.Replace(q)})
 	}
-	file := write(t, map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	file := writeYAML(t, map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
 	out, err := promtool(t, "check", "rules", "--lint=none", file)
 	require.NoError(t, err, out)
 }
 
-// write writes content as YAML to a file, and returns the name of the file.
-func write(t *testing.T, content any) string {
+// writeYAML writes content as YAML to a file, and returns the name of the file.
+func writeYAML(t *testing.T, content any) string {
 	t.Helper()
 	text, err := yaml.Marshal(content)
 	require.NoError(t, err)

@@ -26,49 +26,49 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// contexts returns the traceparents of several callers. The last but one is not sampled, and the
-// last is "".
-func contexts() []string {
+// traceParents returns the traceparents of several callers. The last but one is not sampled, and
+// the last is "".
+func traceParents() []string {
 	return []string{
 		"00-4b000000000000000000000000000001-f000000000000001-01", "00-4b000000000000000000000000000002-f000000000000002-01",
 		"00-4b000000000000000000000000000003-f000000000000003-00", "",
 	}
 }
 
-// posts is a ledger that records the traceparents in the contexts of its POSTs.
-type posts struct {
+// postLedger is a ledger that records the traceparents in the contexts of its POSTs.
+type postLedger struct {
 	*ledgermem.Ledger
-	mu   sync.Mutex
-	sent []string
+	mu          sync.Mutex
+	sentParents []string
 }
 
-func (p *posts) note(ctx context.Context) {
+func (p *postLedger) note(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sent = append(p.sent, dlt.TraceParent(ctx))
+	p.sentParents = append(p.sentParents, dlt.TraceParent(ctx))
 }
 
-func (p *posts) Submit(ctx context.Context, a batch.Attempt) error {
+func (p *postLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	p.note(ctx)
 	return p.Ledger.Submit(ctx, a)
 }
 
-func (p *posts) SubmitList(ctx context.Context, list []batch.Attempt) error {
+func (p *postLedger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	p.note(ctx)
 	return p.Ledger.SubmitList(ctx, list)
 }
 
-// listed posts four batches with the four contexts in one request. It returns the traceparents
+// postList posts four batches with the four contexts in one request. It returns the traceparents
 // that were sent, and the spans of the request.
-func listed(t *testing.T, request func(*Traces) func(context.Context, []string) (context.Context, func(error))) (sent []string, requests []span) {
+func postList(t *testing.T, request func(*Traces) func(context.Context, []string) (context.Context, func(error))) (sent []string, requests []recordedSpan) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		traits.MaxList = 4
-		ledger := &posts{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second, Fault: func(batch.Attempt) ledgermem.Fault {
+		ledger := &postLedger{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second, Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Latency: time.Second}
 		}})}
-		made := &spans{}
+		made := &spanRecorder{}
 		traces, err := NewTraces(made)
 		require.NoError(t, err)
 		r, err := dltbatch.New(memory.New(), ledger, &dltbatch.Options{
@@ -76,16 +76,16 @@ func listed(t *testing.T, request func(*Traces) func(context.Context, []string) 
 		})
 		require.NoError(t, err)
 		var all []batch.Batch
-		for i, parent := range contexts() {
-			b := one("a-lane", batch.ID(fmt.Sprint("an-id", i)))
+		for i, parent := range traceParents() {
+			b := newBatch("a-lane", batch.ID(fmt.Sprint("an-id", i)))
 			b.Payload, b.DataChangeID, b.TraceParent = []byte("a payload"), fmt.Sprint("a key", i), parent
 			all = append(all, b)
 		}
 		require.NoError(t, r.Add(t.Context(), all...))
-		stop := runs(t, r)
+		stop := startRun(t, r)
 		require.NoError(t, r.Idle(t.Context()))
 		stop()
-		sent = ledger.sent
+		sent = ledger.sentParents
 		attempts := 0
 		for _, s := range made.all {
 			switch s.name {
@@ -107,16 +107,16 @@ func listed(t *testing.T, request func(*Traces) func(context.Context, []string) 
 
 // A request with several batches has a span of its own, with a link to each sampled batch.
 func TestSpanOfAList(t *testing.T) {
-	sent, requests := listed(t, func(t *Traces) func(context.Context, []string) (context.Context, func(error)) { return t.Request })
+	sent, requests := postList(t, func(t *Traces) func(context.Context, []string) (context.Context, func(error)) { return t.Request })
 	assert.Equal(t, []string{""}, sent, "the ledger is a foreign party")
 	require.Len(t, requests, 1)
 	of := requests[0]
-	assert.Equal(t, sampledContext(contexts()[0]), of.parent)
+	assert.Equal(t, sampledContext(traceParents()[0]), of.parent)
 	var links []trace.SpanContext
 	for _, l := range of.links {
 		links = append(links, l.SpanContext)
 	}
-	assert.Equal(t, []trace.SpanContext{sampledContext(contexts()[0]), sampledContext(contexts()[1])}, links)
+	assert.Equal(t, []trace.SpanContext{sampledContext(traceParents()[0]), sampledContext(traceParents()[1])}, links)
 	assert.Equal(t, trace.SpanKindClient, of.kind)
 	assert.Equal(t, codes.Unset, of.status)
 	assert.Equal(t, map[attribute.Key]string{"dltbatch.request.batches": "4"}, of.attrs)
@@ -124,19 +124,19 @@ func TestSpanOfAList(t *testing.T) {
 
 // With SendRequest the ledger gets the context of the request's own span.
 func TestAListSendsTheContextOfItsRequest(t *testing.T) {
-	sent, requests := listed(t, func(t *Traces) func(context.Context, []string) (context.Context, func(error)) { return t.SendRequest })
+	sent, requests := postList(t, func(t *Traces) func(context.Context, []string) (context.Context, func(error)) { return t.SendRequest })
 	require.Len(t, requests, 1)
 	require.Len(t, sent, 1)
-	assert.Equal(t, TraceParent(trace.ContextWithSpanContext(t.Context(), requests[0].own)), sent[0])
-	assert.NotContains(t, contexts(), sent[0])
+	assert.Equal(t, TraceParent(trace.ContextWithSpanContext(t.Context(), requests[0].context)), sent[0])
+	assert.NotContains(t, traceParents(), sent[0])
 }
 
 // A request of one batch sends that batch's context, sampled or not, and makes no span of its own.
 func TestOneBatchSendsItsOwnContext(t *testing.T) {
-	made := &spans{}
+	made := &spanRecorder{}
 	traces, err := NewTraces(made)
 	require.NoError(t, err)
-	for _, parent := range contexts() {
+	for _, parent := range traceParents() {
 		ctx, end := traces.SendRequest(t.Context(), []string{parent})
 		assert.Equal(t, parent, dlt.TraceParent(ctx))
 		assert.Nil(t, end)
@@ -149,10 +149,10 @@ func TestOneBatchSendsItsOwnContext(t *testing.T) {
 
 // If no batch of a list was sampled, no span is made and no context is sent.
 func TestAListThatNobodySampled(t *testing.T) {
-	made := &spans{}
+	made := &spanRecorder{}
 	traces, err := NewTraces(made)
 	require.NoError(t, err)
-	ctx, end := traces.SendRequest(t.Context(), contexts()[2:])
+	ctx, end := traces.SendRequest(t.Context(), traceParents()[2:])
 	assert.Empty(t, dlt.TraceParent(ctx))
 	assert.Nil(t, end)
 	assert.Empty(t, made.all)
@@ -160,14 +160,14 @@ func TestAListThatNobodySampled(t *testing.T) {
 
 // The span of a failed request has the kind of the failure, and not the ledger's text.
 func TestSpanOfAListThatFails(t *testing.T) {
-	made := &spans{}
+	made := &spanRecorder{}
 	traces, err := NewTraces(made)
 	require.NoError(t, err)
-	_, end := traces.Request(t.Context(), contexts())
+	_, end := traces.Request(t.Context(), traceParents())
 	end(&dlt.Error{Op: "submit", Kind: dlt.ErrBusy, Message: "a secret"})
 	require.Len(t, made.all, 1)
 	assert.Equal(t, codes.Error, made.all[0].status)
-	assert.Equal(t, string(batch.KindBusy), made.all[0].why)
+	assert.Equal(t, string(batch.KindBusy), made.all[0].statusText)
 }
 
 // A ledger's client sends the header traceparent if the application asks for that, and only with
@@ -194,12 +194,12 @@ func TestTheHeaderOnTheWire(t *testing.T) {
 			ledger, err := sawtooth.New(node.URL, nil)
 			require.NoError(t, err)
 			t.Cleanup(ledger.CloseIdleConnections)
-			traces, err := NewTraces(&spans{})
+			traces, err := NewTraces(&spanRecorder{})
 			require.NoError(t, err)
 			o := &dltbatch.Options{TraceRequest: traces.Request}
 			want := ""
 			if asked {
-				o.TraceRequest, want = traces.SendRequest, contexts()[0]
+				o.TraceRequest, want = traces.SendRequest, traceParents()[0]
 			}
 			r, err := dltbatch.New(memory.New(), ledger, o)
 			require.NoError(t, err)
@@ -207,9 +207,9 @@ func TestTheHeaderOnTheWire(t *testing.T) {
 			require.NoError(t, err)
 			b, err := sawtooth.Build(key, "", sawtooth.Transaction{FamilyName: "intkey", FamilyVersion: "1.0", Payload: []byte("p")})
 			require.NoError(t, err)
-			b.TraceParent = contexts()[0]
+			b.TraceParent = traceParents()[0]
 			require.NoError(t, r.Add(t.Context(), b))
-			stop := runs(t, r)
+			stop := startRun(t, r)
 			defer stop()
 			require.Eventually(t, func() bool {
 				mu.Lock()
@@ -231,7 +231,7 @@ func TestTheHeaderOnTheWire(t *testing.T) {
 
 // A context that is not a valid traceparent is never sent, because Add has dropped it.
 func TestNoBadContextIsSent(t *testing.T) {
-	traces, err := NewTraces(&spans{})
+	traces, err := NewTraces(&spanRecorder{})
 	require.NoError(t, err)
 	for _, bad := range []string{"x", strings.Repeat("0", 8<<10), "a\r\nheader: b"} {
 		ctx, _ := traces.SendRequest(t.Context(), []string{bad})

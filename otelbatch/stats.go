@@ -19,8 +19,8 @@ const statsTimeout = 2 * time.Second
 var (
 	openStates  = label{key: "dltbatch.state", values: []string{"queued", "submitting", "pending", "valid", "delayed", "unknown", "invalid"}}
 	orderStates = label{key: "dltbatch.state", values: []string{"queued", "dequeued"}}
-	stops       = label{key: "dltbatch.reason", values: []string{"paused", "halted"}}
-	present     = label{key: "dltbatch.presence", values: []string{"live", "unseen"}}
+	stopReasons = label{key: "dltbatch.reason", values: []string{"paused", "halted"}}
+	presences   = label{key: "dltbatch.presence", values: []string{"live", "unseen"}}
 	tables      = label{key: "dltbatch.table", values: []string{
 		"attempted_batches", "attempts", "batch_acts", "batch_tags", "batches", "controls", "database", "final_orders",
 		"lane_acts", "log", "open_orders", "orders", "outcomes", "services", "stream_ids", "streams", "texts", "tombstones", "transaction_receipts",
@@ -41,7 +41,7 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	g.open = b.markStored(b.number("dltbatch.open.batches", "{batch}", "Batches that are not final, by state.", openStates))
 	g.oldest = b.markStored(b.age("dltbatch.open.oldest.age", "Age of the oldest batch that is not final; 0 where all are."))
 	g.lanes = b.markStored(b.number("dltbatch.open.lanes", "{lane}", "Lanes that have a batch which is not final."))
-	g.stopped = b.markStored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stops))
+	g.stopped = b.markStored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stopReasons))
 	g.allPaused = b.markStored(b.number("dltbatch.paused", "{database}", "Whether a person paused everything: 1 or 0."))
 	g.inDoubt = b.markStored(b.number("dltbatch.open.doubts", "{batch}", "Batches of which an attempt may or may not have taken effect."))
 	g.oldestDoubt = b.markStored(b.age("dltbatch.open.oldest.doubt.age", "Age of the oldest doubt, since the claim of its attempt; 0 where there is none."))
@@ -50,7 +50,7 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	g.orders = b.markStored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
 	g.oldestOrder = b.markStored(b.age("dltbatch.open.oldest.order.age", "Age of the oldest order that is not final; 0 where all are."))
 	g.refused = b.markStored(b.number("dltbatch.orders.refused", "{order}", "Orders that were refused alone within a day."))
-	g.instances = b.markStored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within three of their pauses, unseen ones ended without a word.", present))
+	g.instances = b.markStored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within three of their pauses, unseen ones ended without a word.", presences))
 	g.one = b.markStored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
 	g.schema = b.markStored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
 	g.bytes = b.markStored(b.number("dltbatch.table.size", "By", "Bytes of each table with its indexes; on SQLite of the database and of its log.", tables))
@@ -167,30 +167,30 @@ func (t *storeCounts) add(s store.Stats) {
 
 func (t *storeCounts) observe(g storeGauges, o metric.Observer) {
 	for _, state := range openStates.values {
-		g.open.count(o, t.open[state], key{state})
+		g.open.count(o, t.open[state], labelValues{state})
 	}
 	for _, state := range orderStates.values {
-		g.orders.count(o, t.orders[state], key{state})
+		g.orders.count(o, t.orders[state], labelValues{state})
 	}
-	g.lanes.count(o, t.lanes, key{})
-	g.stopped.count(o, t.paused, key{"paused"})
-	g.stopped.count(o, t.halted, key{"halted"})
-	g.allPaused.count(o, t.allPaused, key{})
-	g.inDoubt.count(o, t.inDoubt, key{})
-	g.undecided.count(o, t.undecided, key{})
-	g.setAside.count(o, t.setAside, key{})
-	g.refused.count(o, t.refused, key{})
-	g.instances.count(o, t.live, key{"live"})
-	g.instances.count(o, t.unseen, key{"unseen"})
-	g.one.count(o, t.shared, key{})
-	g.schema.count(o, int(t.schema), key{})
+	g.lanes.count(o, t.lanes, labelValues{})
+	g.stopped.count(o, t.paused, labelValues{"paused"})
+	g.stopped.count(o, t.halted, labelValues{"halted"})
+	g.allPaused.count(o, t.allPaused, labelValues{})
+	g.inDoubt.count(o, t.inDoubt, labelValues{})
+	g.undecided.count(o, t.undecided, labelValues{})
+	g.setAside.count(o, t.setAside, labelValues{})
+	g.refused.count(o, t.refused, labelValues{})
+	g.instances.count(o, t.live, labelValues{"live"})
+	g.instances.count(o, t.unseen, labelValues{"unseen"})
+	g.one.count(o, t.shared, labelValues{})
+	g.schema.count(o, int(t.schema), labelValues{})
 	for table, n := range t.bytes {
-		g.bytes.count(o, int(n), key{table})
-		g.dead.count(o, int(t.dead[table]), key{table})
+		g.bytes.count(o, int(n), labelValues{table})
+		g.dead.count(o, int(t.dead[table]), labelValues{table})
 	}
-	g.oldest.seconds(o, t.oldest.Seconds(), key{})
-	g.oldestOrder.seconds(o, t.oldestOrder.Seconds(), key{})
-	g.oldestDoubt.seconds(o, t.oldestDoubt.Seconds(), key{})
-	g.clock.seconds(o, t.clock.Seconds(), key{})
-	g.age.seconds(o, t.age.Seconds(), key{})
+	g.oldest.seconds(o, t.oldest.Seconds(), labelValues{})
+	g.oldestOrder.seconds(o, t.oldestOrder.Seconds(), labelValues{})
+	g.oldestDoubt.seconds(o, t.oldestDoubt.Seconds(), labelValues{})
+	g.clock.seconds(o, t.clock.Seconds(), labelValues{})
+	g.age.seconds(o, t.age.Seconds(), labelValues{})
 }

@@ -83,7 +83,7 @@ func (t *Traces) Observe(_ context.Context, e batch.Event) {
 // traceOutcome makes the span of an attempt, and the span of its outcome.
 func (t *Traces) traceOutcome(caller trace.SpanContext, e batch.Event) {
 	if e.InRequest > 0 {
-		result, failure := accepted, ""
+		result, failure := resultAccepted, ""
 		if e.State != batch.Pending {
 			result = kindOfReason(e.Err)
 			failure = result

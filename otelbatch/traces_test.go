@@ -25,36 +25,38 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// spans is a TracerProvider that records which spans were made and ended.
-type spans struct {
+// spanRecorder is a TracerProvider that records which spans were made and ended.
+type spanRecorder struct {
 	noop.TracerProvider
 	mu      sync.Mutex
 	started byte
-	all     []span
+	all     []recordedSpan
 }
 
-type span struct {
+type recordedSpan struct {
 	name       string
-	own        trace.SpanContext
+	context    trace.SpanContext
 	parent     trace.SpanContext
 	links      []trace.Link
 	kind       trace.SpanKind
 	attrs      map[attribute.Key]string
 	status     codes.Code
-	why        string
+	statusText string
 	start, end time.Time
 }
 
-func (s span) took() time.Duration { return s.end.Sub(s.start) }
+func (s recordedSpan) took() time.Duration { return s.end.Sub(s.start) }
 
-func (s *spans) Tracer(string, ...trace.TracerOption) trace.Tracer { return tracer{s: s} }
+func (s *spanRecorder) Tracer(string, ...trace.TracerOption) trace.Tracer {
+	return recordingTracer{spans: s}
+}
 
-// made returns the spans by name. Each name must be unique.
-func (s *spans) made(t *testing.T) map[string]span {
+// madeSpans returns the spans by name. Each name must be unique.
+func (s *spanRecorder) madeSpans(t *testing.T) map[string]recordedSpan {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := map[string]span{}
+	all := map[string]recordedSpan{}
 	for _, made := range s.all {
 		require.NotContains(t, all, made.name)
 		all[made.name] = made
@@ -62,58 +64,58 @@ func (s *spans) made(t *testing.T) map[string]span {
 	return all
 }
 
-type tracer struct {
+type recordingTracer struct {
 	noop.Tracer
-	s *spans
+	spans *spanRecorder
 }
 
-func (t tracer) Start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
+func (t recordingTracer) Start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
 	c := trace.NewSpanStartConfig(o...)
-	made := &recording{s: t.s, span: span{
+	made := &openSpan{spans: t.spans, recordedSpan: recordedSpan{
 		name: name, parent: trace.SpanContextFromContext(ctx), links: c.Links(), kind: c.SpanKind(), start: c.Timestamp(), attrs: map[attribute.Key]string{},
 	}}
 	for _, a := range c.Attributes() {
 		made.attrs[a.Key] = a.Value.String()
 	}
-	t.s.mu.Lock()
-	defer t.s.mu.Unlock()
-	t.s.started++
-	made.own = made.parent.WithSpanID(trace.SpanID{t.s.started, 7: 0xee}).WithRemote(false)
-	return trace.ContextWithSpanContext(ctx, made.own), made
+	t.spans.mu.Lock()
+	defer t.spans.mu.Unlock()
+	t.spans.started++
+	made.context = made.parent.WithSpanID(trace.SpanID{t.spans.started, 7: 0xee}).WithRemote(false)
+	return trace.ContextWithSpanContext(ctx, made.context), made
 }
 
-type recording struct {
+type openSpan struct {
 	noop.Span
-	s *spans
-	span
+	spans *spanRecorder
+	recordedSpan
 }
 
-func (r *recording) SetStatus(code codes.Code, why string) { r.status, r.why = code, why }
+func (r *openSpan) SetStatus(code codes.Code, why string) { r.status, r.statusText = code, why }
 
-func (r *recording) End(o ...trace.SpanEndOption) {
+func (r *openSpan) End(o ...trace.SpanEndOption) {
 	c := trace.NewSpanEndConfig(o...)
 	r.end = c.Timestamp()
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	r.s.all = append(r.s.all, r.span)
+	r.spans.mu.Lock()
+	defer r.spans.mu.Unlock()
+	r.spans.all = append(r.spans.all, r.recordedSpan)
 }
 
-// caller returns a context with a span.
-func caller(ctx context.Context, flags trace.TraceFlags) (context.Context, trace.SpanContext) {
+// callerContext returns a context with a span.
+func callerContext(ctx context.Context, flags trace.TraceFlags) (context.Context, trace.SpanContext) {
 	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{0x4b, 15: 0x36}, SpanID: trace.SpanID{0xf0, 7: 0xb7}, TraceFlags: flags})
 	return trace.ContextWithSpanContext(ctx, sc), sc
 }
 
-// observed returns the observers that make spans.
-func observed(t *testing.T, s *spans) []batch.Observer {
+// spanObservers returns the observers that make spans.
+func spanObservers(t *testing.T, s *spanRecorder) []batch.Observer {
 	t.Helper()
 	traces, err := NewTraces(s)
 	require.NoError(t, err)
 	return []batch.Observer{traces}
 }
 
-// runs runs r until the func that it returns is called.
-func runs(t *testing.T, r *dltbatch.Runner) (stop func()) {
+// startRun runs r until the func that it returns is called.
+func startRun(t *testing.T, r *dltbatch.Runner) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end := make(chan error, 1)
 	go func() { end <- r.Run(ctx) }()
@@ -123,9 +125,9 @@ func runs(t *testing.T, r *dltbatch.Runner) (stop func()) {
 	}
 }
 
-// belong checks that all spans belong to the caller's trace, and that no attribute names a batch
-// or a lane.
-func belong(t *testing.T, all map[string]span, sc trace.SpanContext, secrets ...string) {
+// checkSpans checks that all spans belong to the caller's trace, and that no attribute names a
+// batch or a lane.
+func checkSpans(t *testing.T, all map[string]recordedSpan, sc trace.SpanContext, secrets ...string) {
 	t.Helper()
 	for name, s := range all {
 		assert.Equal(t, sc.TraceID(), s.parent.TraceID(), name)
@@ -143,9 +145,9 @@ func belong(t *testing.T, all map[string]span, sc trace.SpanContext, secrets ...
 }
 
 func TestTraceParent(t *testing.T) {
-	ctx, _ := caller(t.Context(), trace.FlagsSampled)
+	ctx, _ := callerContext(t.Context(), trace.FlagsSampled)
 	assert.Equal(t, "00-4b000000000000000000000000000036-f0000000000000b7-01", TraceParent(ctx))
-	ctx, _ = caller(t.Context(), 0)
+	ctx, _ = callerContext(t.Context(), 0)
 	assert.Equal(t, "00-4b000000000000000000000000000036-f0000000000000b7-00", TraceParent(ctx))
 	assert.Empty(t, TraceParent(t.Context()))
 }
@@ -157,25 +159,25 @@ func TestNewTracesRefusesNoProvider(t *testing.T) {
 	assert.Equal(t, "provider", in.Field)
 }
 
-// late is a store that writes outcomes slowly.
-type late struct {
+// slowRecordStore is a store that writes outcomes slowly.
+type slowRecordStore struct {
 	*memory.Store
-	by time.Duration
+	delay time.Duration
 }
 
-func (s late) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
-	time.Sleep(s.by)
+func (s slowRecordStore) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
+	time.Sleep(s.delay)
 	return s.Store.Record(ctx, all)
 }
 
-// slowToSay is a ledger that answers queries slowly.
-type slowToSay struct {
+// slowStatusLedger is a ledger that answers queries slowly.
+type slowStatusLedger struct {
 	*ledgermem.Ledger
-	by time.Duration
+	delay time.Duration
 }
 
-func (l slowToSay) BatchStatuses(ctx context.Context, s batch.ServiceID, all []batch.Attempt) ([]batch.Status, error) {
-	time.Sleep(l.by)
+func (l slowStatusLedger) BatchStatuses(ctx context.Context, s batch.ServiceID, all []batch.Attempt) ([]batch.Status, error) {
+	time.Sleep(l.delay)
 	return l.Ledger.BatchStatuses(ctx, s, all)
 }
 
@@ -185,26 +187,26 @@ func TestSpansOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const post, commit, write, query = 300 * time.Millisecond, 5 * time.Second, 2 * time.Second, 200 * time.Millisecond
 		traits := ledgermem.Unforgiving(0)
-		ledger := slowToSay{ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: commit, Fault: func(batch.Attempt) ledgermem.Fault {
+		ledger := slowStatusLedger{ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: commit, Fault: func(batch.Attempt) ledgermem.Fault {
 			return ledgermem.Fault{Latency: post}
 		}}), query}
-		made := &spans{}
-		r, err := dltbatch.New(late{memory.New(), write}, ledger, &dltbatch.Options{TraceParent: TraceParent, Observers: observed(t, made)})
+		made := &spanRecorder{}
+		r, err := dltbatch.New(slowRecordStore{memory.New(), write}, ledger, &dltbatch.Options{TraceParent: TraceParent, Observers: spanObservers(t, made)})
 		require.NoError(t, err)
-		stop := runs(t, r)
+		stop := startRun(t, r)
 		synctest.Wait()
-		ctx, sc := caller(t.Context(), trace.FlagsSampled)
+		ctx, sc := callerContext(t.Context(), trace.FlagsSampled)
 		added := time.Now()
-		b := one("a-lane", "an-id")
+		b := newBatch("a-lane", "an-id")
 		b.Payload, b.DataChangeID = []byte("a payload"), "a key"
 		require.NoError(t, r.Add(ctx, b))
 		rec, err := r.Await(t.Context(), batch.Key{Service: "a-lane", ID: "an-id"})
 		require.NoError(t, err)
 		assert.Equal(t, TraceParent(ctx), rec.TraceParent)
 		stop()
-		all := made.made(t)
+		all := made.madeSpans(t)
 		require.Len(t, all, 4)
-		belong(t, all, sc, "a-lane", "an-id", "a payload", "a key")
+		checkSpans(t, all, sc, "a-lane", "an-id", "a payload", "a key")
 		asked := all[spanQuery]
 		assert.Equal(t, query, asked.took())
 		assert.InDelta(t, write, all[spanOutcome].end.Sub(asked.end), float64(50*time.Millisecond), "not when it was written")
@@ -231,19 +233,19 @@ func TestSpansOfABatch(t *testing.T) {
 // decide.
 func TestSamplingIsTheParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		made := &spans{}
-		r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{TraceParent: TraceParent, Observers: observed(t, made)})
+		made := &spanRecorder{}
+		r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{TraceParent: TraceParent, Observers: spanObservers(t, made)})
 		require.NoError(t, err)
-		stop := runs(t, r)
-		unsampled, _ := caller(t.Context(), 0)
+		stop := startRun(t, r)
+		unsampled, _ := callerContext(t.Context(), 0)
 		for id, ctx := range map[batch.ID]context.Context{"unsampled": unsampled, "none": t.Context()} {
-			require.NoError(t, r.Add(ctx, one("s", id)))
+			require.NoError(t, r.Add(ctx, newBatch("s", id)))
 			rec, err := r.Await(t.Context(), batch.Key{Service: "s", ID: id})
 			require.NoError(t, err)
 			assert.Equal(t, TraceParent(ctx), rec.TraceParent)
 		}
 		stop()
-		assert.Empty(t, made.made(t))
+		assert.Empty(t, made.madeSpans(t))
 	})
 }
 
@@ -251,31 +253,31 @@ func TestSamplingIsTheParents(t *testing.T) {
 // outcome: its spans belong to the trace of the caller that added the batch to the first instance.
 func TestSpansAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &staged{Store: memory.New()}
-		s.mute.Store(true)
+		s := &faultSwitches{Store: memory.New()}
+		s.writesNoOutcomes.Store(true)
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &dlt.Traits{Name: "memory", ResendHarmlessFor: dlt.Forever}, CommitAfter: time.Second})
-		start := func(st store.Store) (*dltbatch.Runner, *spans, func()) {
-			made := &spans{}
-			r, err := dltbatch.New(st, ledger, &dltbatch.Options{TraceParent: TraceParent, Observers: observed(t, made), Drain: 15 * time.Second})
+		start := func(st store.Store) (*dltbatch.Runner, *spanRecorder, func()) {
+			made := &spanRecorder{}
+			r, err := dltbatch.New(st, ledger, &dltbatch.Options{TraceParent: TraceParent, Observers: spanObservers(t, made), Drain: 15 * time.Second})
 			require.NoError(t, err)
-			return r, made, runs(t, r)
+			return r, made, startRun(t, r)
 		}
 		r, before, stop := start(s)
-		ctx, sc := caller(t.Context(), trace.FlagsSampled)
-		require.NoError(t, r.Add(ctx, one("s", "b")))
+		ctx, sc := callerContext(t.Context(), trace.FlagsSampled)
+		require.NoError(t, r.Add(ctx, newBatch("s", "b")))
 		time.Sleep(5 * time.Second)
 		stop()
-		assert.Empty(t, before.made(t), "it has written nothing, and knows nothing")
+		assert.Empty(t, before.madeSpans(t), "it has written nothing, and knows nothing")
 
 		other, after, stop := start(s.Store)
 		rec, err := other.Await(t.Context(), batch.Key{Service: "s", ID: "b"})
 		require.NoError(t, err)
 		require.Equal(t, batch.Committed, rec.State)
 		stop()
-		all := after.made(t)
+		all := after.madeSpans(t)
 		require.Contains(t, all, spanOutcome)
 		require.Contains(t, all, spanFinal)
-		belong(t, all, sc)
+		checkSpans(t, all, sc)
 		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), all[spanFinal].took())
 	})
 }
@@ -284,7 +286,7 @@ func TestSpansAfterACrash(t *testing.T) {
 func TestSpansOfEvents(t *testing.T) {
 	const second = time.Second
 	because := func(k batch.ErrorKind) error { return &batch.SubmissionError{Kind: k, Message: "with a secret"} }
-	ctx, sc := caller(t.Context(), trace.FlagsSampled)
+	ctx, sc := callerContext(t.Context(), trace.FlagsSampled)
 	at := time.Now()
 	for name, c := range map[string]struct {
 		e    batch.Event
@@ -335,29 +337,29 @@ func TestSpansOfEvents(t *testing.T) {
 		"claimed":   {batch.Event{Kind: batch.EventClaimed, State: batch.Submitting, By: batch.ByQueuer}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made := &spans{}
-			o := observed(t, made)[0]
+			made := &spanRecorder{}
+			o := spanObservers(t, made)[0]
 			c.e.Key, c.e.At = batch.Key{Service: "a-lane", ID: "an-id"}, at
 			o.Observe(t.Context(), c.e)
-			require.Empty(t, made.made(t), "without a context")
+			require.Empty(t, made.madeSpans(t), "without a context")
 			c.e.TraceParent = TraceParent(ctx)
 			o.Observe(t.Context(), c.e)
 			var got []string
 			for _, s := range made.all {
 				assert.False(t, s.start.After(s.end))
-				assert.Equal(t, s.why != "", s.status == codes.Error)
-				got = append(got, strings.TrimSuffix(fmt.Sprintf("%s: %s", s.name, s.why), ": "))
+				assert.Equal(t, s.statusText != "", s.status == codes.Error)
+				got = append(got, strings.TrimSuffix(fmt.Sprintf("%s: %s", s.name, s.statusText), ": "))
 			}
 			assert.Equal(t, c.want, got)
-			belong(t, made.made(t), sc, "a-lane", "an-id", "secret")
+			checkSpans(t, made.madeSpans(t), sc, "a-lane", "an-id", "secret")
 		})
 	}
 }
 
 // A text in the database that is not a trace context makes no span and no trouble.
 func TestNoSpanOfABadContext(t *testing.T) {
-	made := &spans{}
-	o := observed(t, made)[0]
+	made := &spanRecorder{}
+	o := spanObservers(t, made)[0]
 	for _, bad := range []string{"x", strings.Repeat("0", 8<<10), "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-00000000000000000000000000000000-00f067aa0ba902b7-01"} {
 		o.Observe(t.Context(), batch.Event{Kind: batch.EventFinal, State: batch.Committed, TraceParent: bad})
 	}
@@ -368,11 +370,11 @@ func TestNoSpanOfABadContext(t *testing.T) {
 func TestATracerThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := newCounted()
-		r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{TraceParent: TraceParent, Observer: seen, Observers: []batch.Observer{&Traces{broken{}}}})
+		r, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{TraceParent: TraceParent, Observer: seen, Observers: []batch.Observer{&Traces{panickyTracer{}}}})
 		require.NoError(t, err)
-		stop := runs(t, r)
-		ctx, _ := caller(t.Context(), trace.FlagsSampled)
-		require.NoError(t, r.Add(ctx, one("s", "b")))
+		stop := startRun(t, r)
+		ctx, _ := callerContext(t.Context(), trace.FlagsSampled)
+		require.NoError(t, r.Add(ctx, newBatch("s", "b")))
 		_, err = r.Await(t.Context(), batch.Key{Service: "s", ID: "b"})
 		require.NoError(t, err)
 		stop()
@@ -380,16 +382,16 @@ func TestATracerThatPanics(t *testing.T) {
 	})
 }
 
-type broken struct{ noop.Tracer }
+type panickyTracer struct{ noop.Tracer }
 
-func (broken) Start(context.Context, string, ...trace.SpanStartOption) (context.Context, trace.Span) {
+func (panickyTracer) Start(context.Context, string, ...trace.SpanStartOption) (context.Context, trace.Span) {
 	panic(errors.New("the tracer is broken"))
 }
 
 // An event without a sampled context costs no allocation.
 func TestNoContextNoAllocation(t *testing.T) {
-	o := observed(t, &spans{})[0]
-	ctx, _ := caller(t.Context(), 0)
+	o := spanObservers(t, &spanRecorder{})[0]
+	ctx, _ := callerContext(t.Context(), 0)
 	for _, parent := range []string{"", TraceParent(ctx)} {
 		e := batch.Event{Kind: batch.EventFinal, State: batch.Committed, InRequest: 1, TraceParent: parent}
 		if n := testing.AllocsPerRun(100, func() { o.Observe(ctx, e) }); n != 0 {

@@ -26,59 +26,59 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// staged is a store and a ledger in which failures can be switched on.
-type staged struct {
+// faultSwitches is a store and a ledger in which failures can be switched on.
+type faultSwitches struct {
 	*memory.Store
-	down     atomic.Bool               // whether the database fails
-	readonly atomic.Bool               // whether it takes no more writes
-	mute     atomic.Bool               // whether outcomes are not written, as if the process had died
-	warns    atomic.Bool               // whether the store warns that its log grows
-	held     atomic.Pointer[time.Time] // since when dead rows cannot be removed
-	fault    atomic.Uint32
+	isDown           atomic.Bool               // whether the database fails
+	isReadOnly       atomic.Bool               // whether it takes no more writes
+	writesNoOutcomes atomic.Bool               // whether outcomes are not written, as if the process had died
+	warns            atomic.Bool               // whether the store warns that its log grows
+	deadRowsSince    atomic.Pointer[time.Time] // since when dead rows cannot be removed
+	fault            atomic.Uint32
 }
 
 // Abilities is without hints: a Runner with hints rests, and reports troubles later.
-func (s *staged) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
+func (s *faultSwitches) Abilities() store.Abilities { return store.AllAbilities &^ store.CanHint }
 
 var errDown = errors.New("connection refused")
 
-func (s *staged) fail(write bool) error {
-	if s.down.Load() || write && s.readonly.Load() {
+func (s *faultSwitches) fail(write bool) error {
+	if s.isDown.Load() || write && s.isReadOnly.Load() {
 		return errDown
 	}
 	return nil
 }
 
-func (s *staged) Add(ctx context.Context, all ...batch.Batch) error {
+func (s *faultSwitches) Add(ctx context.Context, all ...batch.Batch) error {
 	if err := s.fail(true); err != nil {
 		return err
 	}
 	return s.Store.Add(ctx, all...)
 }
 
-func (s *staged) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+func (s *faultSwitches) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	if err := s.fail(false); err != nil {
 		return nil, err
 	}
 	return s.Store.Lanes(ctx, q)
 }
 
-func (s *staged) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+func (s *faultSwitches) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if err := s.fail(true); err != nil {
 		return store.Claimed{}, err
 	}
 	return s.Store.Claim(ctx, q, choose)
 }
 
-func (s *staged) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+func (s *faultSwitches) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	if err := s.fail(true); err != nil { // Pending writes leases
 		return nil, err
 	}
 	return s.Store.Pending(ctx, q)
 }
 
-func (s *staged) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
-	if s.mute.Load() {
+func (s *faultSwitches) Record(ctx context.Context, all []store.Outcome) ([]store.Applied, error) {
+	if s.writesNoOutcomes.Load() {
 		return nil, errDown
 	}
 	if err := s.fail(true); err != nil {
@@ -87,21 +87,21 @@ func (s *staged) Record(ctx context.Context, all []store.Outcome) ([]store.Appli
 	return s.Store.Record(ctx, all)
 }
 
-func (s *staged) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+func (s *faultSwitches) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	if err := s.fail(true); err != nil {
 		return store.Pruned{}, err
 	}
 	return s.Store.Prune(ctx, q)
 }
 
-func (s *staged) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+func (s *faultSwitches) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	if err := s.fail(true); err != nil {
 		return false, err
 	}
 	return s.Store.SwapTexts(ctx, texts...)
 }
 
-func (s *staged) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+func (s *faultSwitches) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	if err := s.fail(false); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -112,15 +112,15 @@ func (s *staged) ReadTexts(ctx context.Context, kind store.TextKind, names ...st
 // snapshot is held.
 const deadRows = 1000
 
-func (s *staged) CountOpen(ctx context.Context) (store.Totals, error) {
+func (s *faultSwitches) CountOpen(ctx context.Context) (store.Totals, error) {
 	totals, err := s.Store.CountOpen(ctx)
-	if since := s.held.Load(); since != nil {
+	if since := s.deadRowsSince.Load(); since != nil {
 		totals.Sizes = []store.Size{{Name: "attempted_batches", Dead: int64(deadRows * time.Since(*since).Seconds())}}
 	}
 	return totals, err
 }
 
-func (s *staged) Upkeep(context.Context) ([]store.Warning, error) {
+func (s *faultSwitches) Upkeep(context.Context) ([]store.Warning, error) {
 	if s.warns.Load() {
 		return []store.Warning{{Name: "log", Err: errors.New("the log is large")}}, nil
 	}
@@ -130,15 +130,16 @@ func (s *staged) Upkeep(context.Context) ([]store.Warning, error) {
 // scrapeEvery is how often Prometheus collects and evaluates its rules in these tests.
 const scrapeEvery = 15 * time.Second
 
-// scrapes has what Prometheus has collected: for each series one value for each time, or "_".
-type scrapes struct {
+// prometheusData has what Prometheus has collected: for each series one value for each time, or
+// "_".
+type prometheusData struct {
 	metrics map[string]definition
 	times   int
 	series  map[string][]string
 }
 
-// take collects once. Of histograms it takes the number and the sum.
-func (s *scrapes) take(t *testing.T, b *book) {
+// scrape collects once. Of histograms it takes the number and the sum.
+func (s *prometheusData) scrape(t *testing.T, b *meterBook) {
 	t.Helper()
 	b.forget()
 	require.NoError(t, b.collect())
@@ -161,7 +162,7 @@ func (s *scrapes) take(t *testing.T, b *book) {
 		}
 		d, known := s.metrics[base]
 		require.True(t, known, name)
-		series := func(suffix string) string { return prometheus(d) + suffix + "{" + strings.Join(labels, ",") + "}" }
+		series := func(suffix string) string { return prometheusName(d) + suffix + "{" + strings.Join(labels, ",") + "}" }
 		if d.kind == "histogram" {
 			add(series("_count"), float64(b.counts[name]))
 			add(series("_sum"), v)
@@ -173,7 +174,7 @@ func (s *scrapes) take(t *testing.T, b *book) {
 }
 
 // group returns the scrapes in promtool's form, without the metrics that no rule uses.
-func (s *scrapes) group(name string, used map[string]bool, tests ...promTest) promGroup {
+func (s *prometheusData) group(name string, used map[string]bool, tests ...promTest) promGroup {
 	g := promGroup{Name: name, Interval: scrapeEvery.String(), Tests: tests}
 	for _, series := range slices.Sorted(maps.Keys(s.series)) {
 		if metric, _, _ := strings.Cut(series, "{"); used[metric] {
@@ -183,105 +184,105 @@ func (s *scrapes) group(name string, used map[string]bool, tests ...promTest) pr
 	return g
 }
 
-// byName returns the definitions of all metrics.
-func byName(t *testing.T) map[string]definition {
+// definitionsByName returns the definitions of all metrics.
+func definitionsByName(t *testing.T) map[string]definition {
 	t.Helper()
 	all := map[string]definition{}
-	for _, d := range definitions(t) {
+	for _, d := range allDefinitions(t) {
 		all[d.name] = d
 	}
 	return all
 }
 
-// quietFor is the number of scrapes of a healthy service before each trouble.
-const quietFor = 20
+// quietScrapes is the number of scrapes of a healthy service before each trouble.
+const quietScrapes = 20
 
-// trouble is a trouble that the test causes.
-type trouble struct {
-	scope  dlt.PressureScope
-	policy batch.Policy
-	slow   time.Duration // the time that the ledger takes for a batch
-	lane   int           // the number of batches that are added to one lane
-	stage  func(s *staged)
-	kill   bool // whether an instance is killed with the batches it has posted, and another one starts
-	stop   bool // whether the only instance stops
-	metric string
-	above  float64       // the metric shows the trouble from this value on; if it is negative, at 0
-	within time.Duration // the longest time until the metric shows it
-	alert  string        // the alert that fires first
-	after  time.Duration // the time until the alert fires
+// troubleCase is a trouble that the test causes.
+type troubleCase struct {
+	scope         dlt.PressureScope
+	policy        batch.Policy
+	ledgerTime    time.Duration // the time that the ledger takes for a batch
+	laneBatches   int           // the number of batches that are added to one lane
+	switchOn      func(s *faultSwitches)
+	killsInstance bool // whether an instance is killed with the batches it has posted, and another one starts
+	stopsInstance bool // whether the only instance stops
+	metric        string
+	minValue      float64       // the metric shows the trouble from this value on; if it is negative, at 0
+	maxTime       time.Duration // the longest time until the metric shows it
+	alert         string        // the alert that fires first
+	alertAfter    time.Duration // the time until the alert fires
 }
 
-var troubles = map[string]trouble{
+var troubleCases = map[string]troubleCase{
 	"the database is gone": {
-		stage:  func(s *staged) { s.down.Store(true) },
-		metric: "dltbatch.failing.duration{dltbatch.part=store}", above: 30, within: 32 * time.Second,
-		alert: "DltbatchDatabaseGone", after: time.Minute,
+		switchOn: func(s *faultSwitches) { s.isDown.Store(true) },
+		metric:   "dltbatch.failing.duration{dltbatch.part=store}", minValue: 30, maxTime: 32 * time.Second,
+		alert: "DltbatchDatabaseGone", alertAfter: time.Minute,
 	},
 	"the disk is full": {
-		stage:  func(s *staged) { s.readonly.Store(true) },
-		metric: "dltbatch.failing.duration{dltbatch.part=store}", above: 30, within: 48 * time.Second,
-		alert: "DltbatchDatabaseGone", after: 90 * time.Second,
+		switchOn: func(s *faultSwitches) { s.isReadOnly.Store(true) },
+		metric:   "dltbatch.failing.duration{dltbatch.part=store}", minValue: 30, maxTime: 48 * time.Second,
+		alert: "DltbatchDatabaseGone", alertAfter: 90 * time.Second,
 	},
 	"the ledger is gone": {
-		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Unavailable)) },
-		metric: "dltbatch.ledger.closed.duration", above: 300, within: 302 * time.Second,
-		alert: "DltbatchLedgerClosed", after: 5*time.Minute + 30*time.Second,
+		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Unavailable)) },
+		metric:   "dltbatch.ledger.closed.duration", minValue: 300, maxTime: 302 * time.Second,
+		alert: "DltbatchLedgerClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"the ledger answers 429 for ever": {
-		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Busy)) },
-		metric: "dltbatch.ledger.closed.duration", above: 300, within: 305 * time.Second,
-		alert: "DltbatchLedgerClosed", after: 5*time.Minute + 30*time.Second,
+		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Busy)) },
+		metric:   "dltbatch.ledger.closed.duration", minValue: 300, maxTime: 305 * time.Second,
+		alert: "DltbatchLedgerClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"the ledger refuses this client": {
-		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.Misconfigured)) },
-		metric: "dltbatch.ledger.closed.duration", above: 300, within: 302 * time.Second,
-		alert: "DltbatchLedgerClosed", after: 5*time.Minute + 30*time.Second,
+		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Misconfigured)) },
+		metric:   "dltbatch.ledger.closed.duration", minValue: 300, maxTime: 302 * time.Second,
+		alert: "DltbatchLedgerClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"a service is busy for ever": {
-		scope: dlt.ScopeService, stage: func(s *staged) { s.fault.Store(uint32(ledgermem.Busy)) },
-		metric: "dltbatch.services.closed{dltbatch.reason=paused}", above: 0, within: 5 * time.Second,
-		alert: "DltbatchServiceClosed", after: 5*time.Minute + 30*time.Second,
+		scope: dlt.ScopeService, switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Busy)) },
+		metric: "dltbatch.services.closed{dltbatch.reason=paused}", minValue: 0, maxTime: 5 * time.Second,
+		alert: "DltbatchServiceClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"a doubt without evidence": {
-		stage:  func(s *staged) { s.fault.Store(uint32(ledgermem.LostRequest)) },
-		metric: "dltbatch.decisions", above: 0, within: 5 * time.Second,
-		alert: "DltbatchNeedsDecision", after: 30 * time.Second,
+		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.LostRequest)) },
+		metric:   "dltbatch.decisions", minValue: 0, maxTime: 5 * time.Second,
+		alert: "DltbatchNeedsDecision", alertAfter: 30 * time.Second,
 	},
 	"a halted lane": {
-		policy: batch.PolicyHalt, stage: func(s *staged) { s.fault.Store(uint32(ledgermem.Rejected)) },
-		metric: "dltbatch.lanes.halted", above: 0, within: 2 * time.Second,
-		alert: "DltbatchLaneHalted", after: 30 * time.Second,
+		policy: batch.PolicyHalt, switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Rejected)) },
+		metric: "dltbatch.lanes.halted", minValue: 0, maxTime: 2 * time.Second,
+		alert: "DltbatchLaneHalted", alertAfter: 30 * time.Second,
 	},
 	"an instance is killed": {
-		stage: func(s *staged) { s.mute.Store(true) }, kill: true,
-		metric: "dltbatch.takeovers", above: 0, within: 70 * time.Second,
-		alert: "DltbatchClaimsExpire", after: 90 * time.Second,
+		switchOn: func(s *faultSwitches) { s.writesNoOutcomes.Store(true) }, killsInstance: true,
+		metric: "dltbatch.takeovers", minValue: 0, maxTime: 70 * time.Second,
+		alert: "DltbatchClaimsExpire", alertAfter: 90 * time.Second,
 	},
 	"nobody runs": {
-		stop:   true,
-		metric: "dltbatch.runners", above: -1, within: 5 * time.Second,
-		alert: "DltbatchNobodyRuns", after: 90 * time.Second,
+		stopsInstance: true,
+		metric:        "dltbatch.runners", minValue: -1, maxTime: 5 * time.Second,
+		alert: "DltbatchNobodyRuns", alertAfter: 90 * time.Second,
 	},
 	"a snapshot is held on PostgreSQL, 1,000 dead rows a second": {
-		stage:  func(s *staged) { now := time.Now(); s.held.Store(&now) },
-		metric: "dltbatch.table.dead{dltbatch.table=attempted_batches}", above: 100_000, within: 2 * time.Minute,
-		alert: "DltbatchDeadRows", after: 38 * time.Minute,
+		switchOn: func(s *faultSwitches) { now := time.Now(); s.deadRowsSince.Store(&now) },
+		metric:   "dltbatch.table.dead{dltbatch.table=attempted_batches}", minValue: 100_000, maxTime: 2 * time.Minute,
+		alert: "DltbatchDeadRows", alertAfter: 38 * time.Minute,
 	},
 	"a reader holds SQLite's log": {
-		stage:  func(s *staged) { s.warns.Store(true) },
-		metric: "dltbatch.warnings", above: 0, within: 2 * time.Second,
-		alert: "DltbatchStoreWarns", after: 10*time.Minute + 30*time.Second,
+		switchOn: func(s *faultSwitches) { s.warns.Store(true) },
+		metric:   "dltbatch.warnings", minValue: 0, maxTime: 2 * time.Second,
+		alert: "DltbatchStoreWarns", alertAfter: 10*time.Minute + 30*time.Second,
 	},
 	"a lane of 100,000": {
-		slow: 10 * time.Second, lane: 100_000,
-		metric: "dltbatch.open.batches{dltbatch.state=queued}", above: 50_000, within: 20 * time.Second,
-		alert: "DltbatchBacklog", after: 5*time.Minute + 30*time.Second,
+		ledgerTime: 10 * time.Second, laneBatches: 100_000,
+		metric: "dltbatch.open.batches{dltbatch.state=queued}", minValue: 50_000, maxTime: 20 * time.Second,
+		alert: "DltbatchBacklog", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"clocks differ by a minute": {
-		stage:  func(s *staged) { s.StepClock(time.Minute) },
-		metric: "dltbatch.clock.difference", above: 59, within: time.Second,
-		alert: "DltbatchClocksDiffer", after: 5*time.Minute + 30*time.Second,
+		switchOn: func(s *faultSwitches) { s.StepClock(time.Minute) },
+		metric:   "dltbatch.clock.difference", minValue: 59, maxTime: time.Second,
+		alert: "DltbatchClocksDiffer", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 }
 
@@ -291,46 +292,46 @@ func TestTroublesShow(t *testing.T) {
 	tier.Plain(t)
 	page, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
-	metrics, used := byName(t), map[string]bool{}
-	for _, r := range rules(t) {
-		of, _ := names(r.Expr)
+	metrics, used := definitionsByName(t), map[string]bool{}
+	for _, r := range alertRules(t) {
+		of, _ := namesOfQuery(r.Expr)
 		for _, metric := range of {
 			used[metric] = true
 		}
 	}
 	var tests []promGroup
-	for name, c := range troubles {
-		s := scrapes{metrics: metrics, series: map[string][]string{}}
+	for name, c := range troubleCases {
+		s := prometheusData{metrics: metrics, series: map[string][]string{}}
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.show(t, &s) })
+			synctest.Test(t, func(t *testing.T) { c.causeAndCheck(t, &s) })
 		})
 		at := func(times int) string { return (time.Duration(times) * scrapeEvery).String() }
-		tests = append(tests, s.group(name, used, fired(at(quietFor-1)), fired(at(quietFor+int(c.after/scrapeEvery)), c.alert)))
+		tests = append(tests, s.group(name, used, firedTest(at(quietScrapes-1)), firedTest(at(quietScrapes+int(c.alertAfter/scrapeEvery)), c.alert)))
 		base, _, _ := strings.Cut(c.metric, "{")
-		metric := prometheus(metrics[base])
+		metric := prometheusName(metrics[base])
 		if metrics[base].kind == "histogram" {
 			metric += "_count"
 		}
-		assert.Contains(t, string(page), fmt.Sprintf("\n| %s | `%s` | `%s` | %s |\n", name, metric, c.alert, short(c.after)))
+		assert.Contains(t, string(page), fmt.Sprintf("\n| %s | `%s` | `%s` | %s |\n", name, metric, c.alert, shortText(c.alertAfter)))
 	}
 	testRules(t, scrapeEvery.String(), tests)
 }
 
-// short returns a duration in minutes and seconds.
-func short(d time.Duration) string {
+// shortText returns a duration in minutes and seconds.
+func shortText(d time.Duration) string {
 	text := fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
 	return strings.TrimPrefix(strings.TrimSuffix(text, " 0 s"), "0 min ")
 }
 
-// show causes the trouble, and collects as Prometheus does.
-func (c trouble) show(t *testing.T, got *scrapes) {
-	s := &staged{Store: memory.New()}
+// causeAndCheck causes the trouble, and collects as Prometheus does.
+func (c troubleCase) causeAndCheck(t *testing.T, got *prometheusData) {
+	s := &faultSwitches{Store: memory.New()}
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope, traits.Resolves = c.scope, false
-	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: c.slow, Fault: func(batch.Attempt) ledgermem.Fault {
+	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: c.ledgerTime, Fault: func(batch.Attempt) ledgermem.Fault {
 		return ledgermem.Fault{Kind: ledgermem.FaultKind(s.fault.Load())}
 	}})
-	b := newBook()
+	b := newMeterBook()
 	m, err := NewMetrics(b)
 	require.NoError(t, err)
 	var ended []chan error
@@ -353,43 +354,43 @@ func (c trouble) show(t *testing.T, got *scrapes) {
 	}
 	shows := func() bool {
 		require.NoError(t, b.collect())
-		if c.above < 0 {
-			return b.of("%s", c.metric) == 0
+		if c.minValue < 0 {
+			return b.valueOf("%s", c.metric) == 0
 		}
-		return b.of("%s", c.metric) > c.above || b.times("%s", c.metric) > 0 && strings.Contains(c.metric, "error.type")
+		return b.valueOf("%s", c.metric) > c.minValue || b.countOf("%s", c.metric) > 0 && strings.Contains(c.metric, "error.type")
 	}
-	add(one("lane", "before"))
-	for range quietFor {
-		got.take(t, b)
+	add(newBatch("lane", "before"))
+	for range quietScrapes {
+		got.scrape(t, b)
 		require.False(t, shows(), "nothing is wrong")
 		time.Sleep(scrapeEvery)
 	}
 	since := time.Now()
-	if c.stage != nil {
-		c.stage(s)
+	if c.switchOn != nil {
+		c.switchOn(s)
 	}
-	if !c.stop {
-		add(one("lane", "after"))
+	if !c.stopsInstance {
+		add(newBatch("lane", "after"))
 	}
-	for i := 0; i < c.lane; i += 1000 {
+	for i := 0; i < c.laneBatches; i += 1000 {
 		var all []batch.Batch
 		for k := range 1000 {
-			all = append(all, one("lane", batch.ID(fmt.Sprint(i+k))))
+			all = append(all, newBatch("lane", batch.ID(fmt.Sprint(i+k))))
 		}
 		add(all...)
 	}
-	if c.kill {
+	if c.killsInstance {
 		time.Sleep(time.Second)
 	}
-	if c.kill || c.stop {
+	if c.killsInstance || c.stopsInstance {
 		stop()
 	}
-	if c.kill {
+	if c.killsInstance {
 		_, stop = start(s.Store)
 	}
 	shown := time.Duration(-1)
-	for got.times <= quietFor+int(c.after/scrapeEvery) {
-		got.take(t, b)
+	for got.times <= quietScrapes+int(c.alertAfter/scrapeEvery) {
+		got.scrape(t, b)
 		for next := time.Now().Add(scrapeEvery); time.Now().Before(next); time.Sleep(time.Second) {
 			if shown < 0 && shows() {
 				shown = time.Since(since)
@@ -397,10 +398,10 @@ func (c trouble) show(t *testing.T, got *scrapes) {
 		}
 	}
 	t.Logf("%s shows it after %s", c.metric, shown)
-	assert.LessOrEqual(t, shown, c.within)
+	assert.LessOrEqual(t, shown, c.maxTime)
 	assert.GreaterOrEqual(t, shown, time.Duration(0), "it never shows")
-	s.down.Store(false)
-	s.readonly.Store(false)
+	s.isDown.Store(false)
+	s.isReadOnly.Store(false)
 	stop()
 	for _, end := range ended {
 		<-end

@@ -30,48 +30,48 @@ func TestReadySeesAnOldBatch(t *testing.T) {
 		o := &probe.Options{Oldest: 10 * time.Minute}
 		ready, live := probe.Ready(r, o), probe.Live(r, o)
 		time.Sleep(time.Minute)
-		assert.True(t, ask(t, ready).OK, "nothing is open")
+		assert.True(t, getAnswer(t, ready).OK, "nothing is open")
 		b := batch.Batch{Service: "s", ID: "b", Payload: []byte("p")}
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(9 * time.Minute)
-		assert.True(t, ask(t, ready).OK)
+		assert.True(t, getAnswer(t, ready).OK)
 		time.Sleep(2 * time.Minute)
-		got := ask(t, ready)
+		got := getAnswer(t, ready)
 		assert.False(t, got.OK)
 		require.Len(t, got.Why, 1)
 		assert.Regexp(t, `^oldest batch: open for 1[01]m\d+s, when it was counted \d+s ago$`, got.Why[0])
-		assert.True(t, ask(t, live).OK)
+		assert.True(t, getAnswer(t, live).OK)
 		_, err = r.Await(t.Context(), b.Key())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		assert.True(t, ask(t, ready).OK)
+		assert.True(t, getAnswer(t, ready).OK)
 		stop()
 		require.NoError(t, <-ended)
 	})
 }
 
-// counted is a source whose counts fail or hang.
-type counted struct {
-	fixed
+// fakeStatsSource is a source whose counts fail or hang.
+type fakeStatsSource struct {
+	fixedHealth
 	stats func(ctx context.Context) (store.Stats, error)
 }
 
-func (c counted) Stats(ctx context.Context) (store.Stats, error) { return c.stats(ctx) }
+func (c fakeStatsSource) Stats(ctx context.Context) (store.Stats, error) { return c.stats(ctx) }
 
 // Counts that cannot be read decide nothing, and delay an answer by at most a second. Options with
 // Oldest for a source without Stats are a mistake that the answer shows.
 func TestReadyWithoutCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := fixed(health.Health{Running: true, Store: health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}})
+		h := fixedHealth(health.Health{Running: true, Store: health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}})
 		o := &probe.Options{Oldest: time.Minute}
 		since := time.Now()
-		assert.Empty(t, ask(t, probe.Ready(counted{h, func(ctx context.Context) (store.Stats, error) {
+		assert.Empty(t, getAnswer(t, probe.Ready(fakeStatsSource{h, func(ctx context.Context) (store.Stats, error) {
 			<-ctx.Done()
 			return store.Stats{}, ctx.Err()
 		}}, o)).Why)
 		assert.Equal(t, time.Second, time.Since(since))
-		assert.Empty(t, ask(t, probe.Ready(counted{h, func(context.Context) (store.Stats, error) { return store.Stats{}, nil }}, o)).Why, "nobody has counted yet")
-		assert.Equal(t, []string{"oldest batch: Options.Oldest wants a source with Stats, and probe_test.fixed has none"}, ask(t, probe.Ready(h, o)).Why)
-		assert.Empty(t, ask(t, probe.Ready(h, nil)).Why)
+		assert.Empty(t, getAnswer(t, probe.Ready(fakeStatsSource{h, func(context.Context) (store.Stats, error) { return store.Stats{}, nil }}, o)).Why, "nobody has counted yet")
+		assert.Equal(t, []string{"oldest batch: Options.Oldest wants a source with Stats, and probe_test.fixed has none"}, getAnswer(t, probe.Ready(h, o)).Why)
+		assert.Empty(t, getAnswer(t, probe.Ready(h, nil)).Why)
 	})
 }

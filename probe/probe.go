@@ -95,14 +95,14 @@ func Ready(s Source, o *Options) http.Handler {
 }
 
 type handler struct {
-	source Source
-	o      Options
-	why    func(h health.Health, o Options, now time.Time) []string
+	source  Source
+	options Options
+	reasons func(h health.Health, o Options, now time.Time) []string
 }
 
 // whyOldest returns the cause if a batch has been open for longer than Oldest.
 func (h handler) whyOldest(ctx context.Context) []string {
-	if h.o.Oldest <= 0 {
+	if h.options.Oldest <= 0 {
 		return nil
 	}
 	source, ok := h.source.(statsReader)
@@ -115,7 +115,7 @@ func (h handler) whyOldest(ctx context.Context) []string {
 	if err != nil || s.Oldest.IsZero() {
 		return nil // Options.Store is the time for which the database may fail
 	}
-	if old := s.At.Sub(s.Oldest); old > h.o.Oldest {
+	if old := s.At.Sub(s.Oldest); old > h.options.Oldest {
 		return []string{fmt.Sprintf("oldest batch: open for %s, when it was counted %s ago", old.Round(time.Second), s.Age.Round(time.Second))}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now, all := time.Now(), h.source.Health()
-	why := append(h.why(all, h.o, now), h.whyOldest(r.Context())...)
+	why := append(h.reasons(all, h.options, now), h.whyOldest(r.Context())...)
 	body, err := json.Marshal(struct {
 		OK        bool               `json:"ok"`
 		Why       []string           `json:"why,omitempty"`

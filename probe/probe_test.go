@@ -28,80 +28,80 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// database is a store that can be down, or hang.
-type database struct {
+// outageStore is a store that can be down, or hang.
+type outageStore struct {
 	*memory.Store
-	down atomic.Bool
-	hang atomic.Pointer[chan struct{}]
+	isDown atomic.Bool
+	hang   atomic.Pointer[chan struct{}]
 }
 
 var errDown = errors.New("connection refused")
 
-func (d *database) met() error {
+func (d *outageStore) callError() error {
 	if gate := d.hang.Load(); gate != nil {
 		<-*gate // ignores the context
 	}
-	if d.down.Load() {
+	if d.isDown.Load() {
 		return errDown
 	}
 	return nil
 }
 
-func (d *database) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
-	if err := d.met(); err != nil {
+func (d *outageStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+	if err := d.callError(); err != nil {
 		return nil, err
 	}
 	return d.Store.Lanes(ctx, q)
 }
 
-func (d *database) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
-	if err := d.met(); err != nil {
+func (d *outageStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+	if err := d.callError(); err != nil {
 		return store.Claimed{}, err
 	}
 	return d.Store.Claim(ctx, q, choose)
 }
 
-func (d *database) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
-	if err := d.met(); err != nil {
+func (d *outageStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+	if err := d.callError(); err != nil {
 		return nil, err
 	}
 	return d.Store.Pending(ctx, q)
 }
 
-func (d *database) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
-	if err := d.met(); err != nil {
+func (d *outageStore) Record(ctx context.Context, o []store.Outcome) ([]store.Applied, error) {
+	if err := d.callError(); err != nil {
 		return nil, err
 	}
 	return d.Store.Record(ctx, o)
 }
 
-func (d *database) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
-	if err := d.met(); err != nil {
+func (d *outageStore) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+	if err := d.callError(); err != nil {
 		return store.Pruned{}, err
 	}
 	return d.Store.Prune(ctx, q)
 }
 
-// node is a ledger that can be down, and whose event stream can end.
-type node struct {
+// outageLedger is a ledger that can be down, and whose event stream can end.
+type outageLedger struct {
 	*ledgermem.Ledger
 	down, lost atomic.Bool
 }
 
-func (n *node) Traits(s batch.ServiceID) dlt.Traits {
+func (n *outageLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := n.Ledger.Traits(s)
 	t.Streams = true
 	return t
 }
 
-func (n *node) Submit(ctx context.Context, a batch.Attempt) error {
+func (n *outageLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	if n.down.Load() {
 		return dlt.ErrUnavailable
 	}
 	return n.Ledger.Submit(ctx, a)
 }
 
-func (n *node) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
+func (n *outageLedger) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for !n.lost.Load() {
@@ -123,8 +123,8 @@ type answer struct {
 	Health health.Health `json:"health"`
 }
 
-// parse decodes an answer, and checks that its parts agree.
-func parse(t *testing.T, resp *http.Response) answer {
+// parseAnswer decodes an answer, and checks that its parts agree.
+func parseAnswer(t *testing.T, resp *http.Response) answer {
 	t.Helper()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
@@ -142,12 +142,12 @@ func parse(t *testing.T, resp *http.Response) answer {
 	return a
 }
 
-// ask makes a request to a handler.
-func ask(t *testing.T, h http.Handler) answer {
+// getAnswer makes a request to a handler.
+func getAnswer(t *testing.T, h http.Handler) answer {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	return parse(t, w.Result())
+	return parseAnswer(t, w.Result())
 }
 
 func newRunner(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) *dltbatch.Runner {
@@ -157,7 +157,7 @@ func newRunner(t *testing.T, st store.Store, l dlt.Ledger, o *dltbatch.Options) 
 	return r
 }
 
-func running(t *testing.T, r *dltbatch.Runner) (stop func()) {
+func startRun(t *testing.T, r *dltbatch.Runner) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -172,7 +172,7 @@ func running(t *testing.T, r *dltbatch.Runner) (stop func()) {
 // the database, the ledger or a stream fails, ready again without a restart, and not ready after
 // Run. It is alive all the time.
 func TestOverASocket(t *testing.T) {
-	db, ledger := &database{Store: memory.New()}, &node{Ledger: ledgermem.New(nil)}
+	db, ledger := &outageStore{Store: memory.New()}, &outageLedger{Ledger: ledgermem.New(nil)}
 	r := newRunner(t, db, ledger, &dltbatch.Options{
 		ScanInterval: 20 * time.Millisecond, PollInterval: 20 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 20 * time.Millisecond, MaxDelay: 50 * time.Millisecond, QuickRetries: -1},
 	})
@@ -188,7 +188,7 @@ func TestOverASocket(t *testing.T) {
 		resp, err := client.Get(server.URL + path)
 		require.NoError(t, err)
 		defer resp.Body.Close()
-		return parse(t, resp)
+		return parseAnswer(t, resp)
 	}
 	becomes := func(why string) {
 		t.Helper()
@@ -199,13 +199,13 @@ func TestOverASocket(t *testing.T) {
 		}, 30*time.Second, 5*time.Millisecond, why)
 	}
 	becomes("Run does not run")
-	stop := running(t, r)
+	stop := startRun(t, r)
 	becomes("")
 	assert.True(t, get("/readyz").Health.Running)
 
-	db.down.Store(true)
+	db.isDown.Store(true)
 	becomes("database: has failed for 0s: connection refused")
-	db.down.Store(false)
+	db.isDown.Store(false)
 	becomes("")
 
 	require.NoError(t, r.Add(t.Context(), batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}))
@@ -230,22 +230,22 @@ func TestReadyIsPatient(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
 		o    *probe.Options
-		fail func(db *database, l *node)
+		fail func(db *outageStore, l *outageLedger)
 		may  time.Duration // 0 means for ever
 	}{
-		"database":           {nil, func(db *database, _ *node) { db.down.Store(true) }, 10 * time.Second},
-		"ledger":             {nil, func(_ *database, l *node) { l.down.Store(true) }, 5 * time.Minute},
-		"streams":            {nil, func(_ *database, l *node) { l.lost.Store(true) }, 5 * time.Minute},
-		"database, as long":  {&probe.Options{Store: 15 * time.Minute}, func(db *database, _ *node) { db.down.Store(true) }, 15 * time.Minute},
-		"ledger, for ever":   {&probe.Options{Ledger: -1}, func(_ *database, l *node) { l.down.Store(true) }, 0},
-		"streams, for ever":  {&probe.Options{Streams: -1}, func(_ *database, l *node) { l.lost.Store(true) }, 0},
-		"database, for ever": {&probe.Options{Store: -1}, func(db *database, _ *node) { db.down.Store(true) }, 0},
+		"database":           {nil, func(db *outageStore, _ *outageLedger) { db.isDown.Store(true) }, 10 * time.Second},
+		"ledger":             {nil, func(_ *outageStore, l *outageLedger) { l.down.Store(true) }, 5 * time.Minute},
+		"streams":            {nil, func(_ *outageStore, l *outageLedger) { l.lost.Store(true) }, 5 * time.Minute},
+		"database, as long":  {&probe.Options{Store: 15 * time.Minute}, func(db *outageStore, _ *outageLedger) { db.isDown.Store(true) }, 15 * time.Minute},
+		"ledger, for ever":   {&probe.Options{Ledger: -1}, func(_ *outageStore, l *outageLedger) { l.down.Store(true) }, 0},
+		"streams, for ever":  {&probe.Options{Streams: -1}, func(_ *outageStore, l *outageLedger) { l.lost.Store(true) }, 0},
+		"database, for ever": {&probe.Options{Store: -1}, func(db *outageStore, _ *outageLedger) { db.isDown.Store(true) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, ledger := &database{Store: memory.New()}, &node{Ledger: ledgermem.New(nil)}
+				db, ledger := &outageStore{Store: memory.New()}, &outageLedger{Ledger: ledgermem.New(nil)}
 				r := newRunner(t, db, ledger, nil)
-				stop := running(t, r)
+				stop := startRun(t, r)
 				feed := make(chan struct{})
 				go func() { // the ledger's health shows only with work
 					defer close(feed)
@@ -256,30 +256,30 @@ func TestReadyIsPatient(t *testing.T) {
 				}()
 				time.Sleep(time.Minute)
 				h := probe.Ready(r, c.o)
-				require.True(t, ask(t, h).OK)
+				require.True(t, getAnswer(t, h).OK)
 				c.fail(db, ledger)
 				part, _, _ := strings.Cut(name, ",")
 				if c.may == 0 {
 					time.Sleep(20 * time.Minute)
-					a := ask(t, h)
+					a := getAnswer(t, h)
 					assert.True(t, a.OK)
 					failing := map[string]health.PartHealth{"database": a.Health.Store, "ledger": a.Health.Ledger, "streams": a.Health.Streams}[part]
 					assert.Equal(t, health.ConditionFailing, failing.Condition, "it is shown")
 				} else {
 					time.Sleep(c.may - time.Second)
-					assert.True(t, ask(t, h).OK)
+					assert.True(t, getAnswer(t, h).OK)
 					time.Sleep(10 * time.Second)
-					a := ask(t, h)
+					a := getAnswer(t, h)
 					assert.False(t, a.OK)
 					require.Len(t, a.Why, 1)
 					assert.Contains(t, a.Why[0], part+": has failed for ")
 				}
-				assert.True(t, ask(t, probe.Live(r, c.o)).OK, "a restart would not help")
-				db.down.Store(false)
+				assert.True(t, getAnswer(t, probe.Live(r, c.o)).OK, "a restart would not help")
+				db.isDown.Store(false)
 				ledger.down.Store(false)
 				ledger.lost.Store(false)
 				time.Sleep(2 * time.Minute)
-				assert.True(t, ask(t, h).OK, "by itself")
+				assert.True(t, getAnswer(t, h).OK, "by itself")
 				<-feed
 				stop()
 			})
@@ -292,57 +292,57 @@ func TestReadyIsPatient(t *testing.T) {
 func TestLive(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		db := &database{Store: memory.New()}
+		db := &outageStore{Store: memory.New()}
 		r := newRunner(t, db, ledgermem.New(nil), nil)
 		h := probe.Live(r, nil)
-		assert.True(t, ask(t, h).OK, "nothing to do")
-		stop := running(t, r)
+		assert.True(t, getAnswer(t, h).OK, "nothing to do")
+		stop := startRun(t, r)
 		for _, down := range []bool{false, true, false} {
-			db.down.Store(down)
+			db.isDown.Store(down)
 			for range 100 {
 				time.Sleep(time.Minute)
-				require.True(t, ask(t, h).OK)
+				require.True(t, getAnswer(t, h).OK)
 			}
 		}
 		gate := make(chan struct{})
 		db.hang.Store(&gate)
 		time.Sleep(10*time.Minute - 5*time.Second)
-		assert.True(t, ask(t, h).OK)
+		assert.True(t, getAnswer(t, h).OK)
 		time.Sleep(30 * time.Second) // an idle Runner calls the store every 15 s
-		a := ask(t, h)
+		a := getAnswer(t, h)
 		assert.False(t, a.OK)
 		require.Len(t, a.Why, 2)
 		assert.Contains(t, a.Why[0], "queuer: no answer for 10m")
-		assert.True(t, ask(t, probe.Live(r, &probe.Options{Silence: time.Hour})).OK)
-		assert.True(t, ask(t, probe.Live(r, &probe.Options{Silence: -1})).OK)
+		assert.True(t, getAnswer(t, probe.Live(r, &probe.Options{Silence: time.Hour})).OK)
+		assert.True(t, getAnswer(t, probe.Live(r, &probe.Options{Silence: -1})).OK)
 		db.hang.Store(nil)
 		close(gate)
 		time.Sleep(10 * time.Second)
-		assert.True(t, ask(t, h).OK, "by itself")
+		assert.True(t, getAnswer(t, h).OK, "by itself")
 
-		db.down.Store(true) // the database fails, and then hangs: the failure before does not excuse the silence
+		db.isDown.Store(true) // the database fails, and then hangs: the failure before does not excuse the silence
 		time.Sleep(time.Minute)
 		gate = make(chan struct{})
 		db.hang.Store(&gate)
 		time.Sleep(11 * time.Minute)
-		a = ask(t, h)
+		a = getAnswer(t, h)
 		assert.False(t, a.OK)
 		require.NotEmpty(t, a.Why)
 		assert.Contains(t, a.Why[0], "queuer: no answer for 1")
-		db.down.Store(false)
+		db.isDown.Store(false)
 		db.hang.Store(nil)
 		close(gate)
 		time.Sleep(10 * time.Second)
-		assert.True(t, ask(t, h).OK, "by itself")
+		assert.True(t, getAnswer(t, h).OK, "by itself")
 		stop()
-		assert.True(t, ask(t, h).OK)
+		assert.True(t, getAnswer(t, h).OK)
 	})
 }
 
-// fixed is a Source that always returns the same Health.
-type fixed health.Health
+// fixedHealth is a Source that always returns the same Health.
+type fixedHealth health.Health
 
-func (f fixed) Health() health.Health { return health.Health(f) }
+func (f fixedHealth) Health() health.Health { return health.Health(f) }
 
 // A loop that makes no more calls has stopped, even if its last call succeeded. A loop that waits
 // for work has not.
@@ -366,7 +366,7 @@ func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 			}}, nil},
 			{health.Health{Loops: map[string]health.PartHealth{"queuer": {LastSuccess: long}}}, nil},
 		} {
-			assert.Equal(t, c.why, ask(t, probe.Live(fixed(c.h), nil)).Why)
+			assert.Equal(t, c.why, getAnswer(t, probe.Live(fixedHealth(c.h), nil)).Why)
 		}
 	})
 }
@@ -375,10 +375,10 @@ func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 func TestReadyWantsTheDatabaseOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := health.Health{Running: true}
-		assert.Equal(t, []string{"database: not reached yet"}, ask(t, probe.Ready(fixed(h), nil)).Why)
+		assert.Equal(t, []string{"database: not reached yet"}, getAnswer(t, probe.Ready(fixedHealth(h), nil)).Why)
 		h.Store = health.PartHealth{Condition: health.ConditionFailing, FailingSince: time.Now(), Err: errDown}
-		assert.Equal(t, []string{"database: not reached yet"}, ask(t, probe.Ready(fixed(h), nil)).Why)
+		assert.Equal(t, []string{"database: not reached yet"}, getAnswer(t, probe.Ready(fixedHealth(h), nil)).Why)
 		h.Store.LastSuccess = time.Now()
-		assert.Empty(t, ask(t, probe.Ready(fixed(h), nil)).Why)
+		assert.Empty(t, getAnswer(t, probe.Ready(fixedHealth(h), nil)).Why)
 	})
 }

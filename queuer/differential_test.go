@@ -23,13 +23,13 @@ type state map[string]string
 // writes the result to every address that it may write. Some programs are invalid for some input,
 // and then write nothing.
 type program struct {
-	id        string
-	footprint batch.Footprint
-	picky     bool
+	id           string
+	footprint    batch.Footprint
+	canBeInvalid bool
 }
 
-// addresses of the model: every word of two letters.
-func addresses() (out []string) {
+// allAddresses of the model: every word of two letters.
+func allAddresses() (out []string) {
 	for _, a := range "abc" {
 		for _, b := range "abc" {
 			out = append(out, string(a)+string(b))
@@ -38,13 +38,13 @@ func addresses() (out []string) {
 	return out
 }
 
-// run executes p, and reports whether it was valid.
-func (p program) run(s state) bool {
+// execute executes p, and reports whether it was valid.
+func (p program) execute(s state) bool {
 	seen := ""
 	under := func(prefixes []string, a string) bool {
 		return slices.ContainsFunc(prefixes, func(x string) bool { return strings.HasPrefix(a, x) })
 	}
-	for _, a := range addresses() {
+	for _, a := range allAddresses() {
 		if under(p.footprint.Reads, a) {
 			seen += a + "=" + s[a] + ";"
 		}
@@ -53,10 +53,10 @@ func (p program) run(s state) bool {
 	for _, c := range seen {
 		sum = sum*31 + int(c)
 	}
-	if p.picky && sum%3 == 0 {
+	if p.canBeInvalid && sum%3 == 0 {
 		return false
 	}
-	for _, a := range addresses() {
+	for _, a := range allAddresses() {
 		if under(p.footprint.Writes, a) {
 			s[a] = fmt.Sprintf("%s:%x", p.id, uint16(sum)) // depends on all reads, and on the last writer of each
 		}
@@ -64,23 +64,23 @@ func (p program) run(s state) bool {
 	return true
 }
 
-// fate has, for each batch, whether a ledger found it valid.
-type fate map[string]bool
+// validity has, for each batch, whether a ledger found it valid.
+type validity map[string]bool
 
-// oneByOne executes the programs one after the other.
-func oneByOne(ps []program) (state, fate) {
-	s, f := state{}, fate{}
+// executeInOrder executes the programs one after the other.
+func executeInOrder(ps []program) (state, validity) {
+	s, f := state{}, validity{}
 	for _, p := range ps {
-		f[p.id] = p.run(s)
+		f[p.id] = p.execute(s)
 	}
 	return s, f
 }
 
-// anyOrder lets a strategy choose the batches for a ledger that executes accepted batches in any
-// order and at any time. Some POSTs fail, and are repeated later.
-func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (state, fate) {
+// executeInAnyOrder lets a strategy choose the batches for a ledger that executes accepted batches
+// in any order and at any time. Some POSTs fail, and are repeated later.
+func executeInAnyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (state, validity) {
 	t.Helper()
-	s, f := state{}, fate{}
+	s, f := state{}, validity{}
 	var open []batch.LaneBatch
 	byID := map[batch.ID]program{}
 	for _, p := range ps {
@@ -102,7 +102,7 @@ func anyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, p
 		}
 		switch i := r.IntN(len(open)); open[i].State {
 		case batch.Pending:
-			f[string(open[i].ID)] = byID[open[i].ID].run(s)
+			f[string(open[i].ID)] = byID[open[i].ID].execute(s)
 			open = slices.Delete(open, i, i+1)
 		case batch.Delayed:
 			open[i].Ready = true
@@ -143,13 +143,13 @@ func TestParallelEndsAsSerialExecution(t *testing.T) {
 	for seed := range uint64(workloads) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		ps := workload(r)
-		wantState, wantFate := oneByOne(ps)
-		gotState, gotFate := anyOrder(t, r, choose, ps)
+		wantState, wantFate := executeInOrder(ps)
+		gotState, gotFate := executeInAnyOrder(t, r, choose, ps)
 		require.Equal(t, wantState, gotState, "seed %d: %v", seed, ps)
 		require.Equal(t, wantFate, gotFate, "seed %d: %v", seed, ps)
 		back := slices.Clone(ps)
 		slices.Reverse(back)
-		if s, _ := oneByOne(back); !maps.Equal(s, wantState) {
+		if s, _ := executeInOrder(back); !maps.Equal(s, wantState) {
 			shared++
 		}
 	}
@@ -171,8 +171,8 @@ func TestModelLedgerDistinguishesOrder(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		ps := workload(r)
-		want, _ := oneByOne(ps)
-		if got, _ := anyOrder(t, r, all, ps); !maps.Equal(want, got) {
+		want, _ := executeInOrder(ps)
+		if got, _ := executeInAnyOrder(t, r, all, ps); !maps.Equal(want, got) {
 			differ++
 		}
 	}

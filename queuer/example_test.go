@@ -41,17 +41,17 @@ func ExamplePipelined() {
 	stop()
 	fmt.Println(ledger.Log("shipments"), <-done)
 
-	_, err = dltbatch.New(memory.New(), unordered{ledger}, &dltbatch.Options{Strategy: queuer.Pipelined(8)})
+	_, err = dltbatch.New(memory.New(), unorderedLedger{ledger}, &dltbatch.Options{Strategy: queuer.Pipelined(8)})
 	fmt.Println(errors.Is(err, batch.ErrInvalidInput))
 	// Output:
 	// [b0 b1 b2 b3 b4 b5 b6 b7] <nil>
 	// true
 }
 
-// unordered is a ledger that executes batches in any order.
-type unordered struct{ *ledgermem.Ledger }
+// unorderedLedger is a ledger that executes batches in any order.
+type unorderedLedger struct{ *ledgermem.Ledger }
 
-func (l unordered) Traits(s batch.ServiceID) dlt.Traits {
+func (l unorderedLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := l.Ledger.Traits(s)
 	t.KeepsOrder = false
 	return t

@@ -24,9 +24,9 @@ func hexAddress(r *rand.Rand) string {
 	return string(b)
 }
 
-// wide returns a lane of 1,000 open batches with 4 addresses each. Its strings are in memory about
-// as a store would return them.
-func wide(address func(r *rand.Rand, i int) string) batch.Lane {
+// wideLane returns a lane of 1,000 open batches with 4 addresses each. Its strings are in memory
+// about as a store would return them.
+func wideLane(address func(r *rand.Rand, i int) string) batch.Lane {
 	r := rand.New(rand.NewPCG(1, 2))
 	lane := batch.Lane{Service: "s", Batches: make([]batch.LaneBatch, 1000)}
 	for i := range lane.Batches {
@@ -43,19 +43,19 @@ var windows = []struct {
 	name string
 	lane func() batch.Lane
 }{
-	{"apart", func() batch.Lane { return wide(func(r *rand.Rand, _ int) string { return hexAddress(r) }) }},
+	{"apart", func() batch.Lane { return wideLane(func(r *rand.Rand, _ int) string { return hexAddress(r) }) }},
 	{"shared", func() batch.Lane {
 		few := make([]string, 500)
 		for i := range few {
 			few[i] = hexAddress(rand.New(rand.NewPCG(3, uint64(i))))
 		}
-		return wide(func(r *rand.Rand, _ int) string { return few[r.IntN(len(few))] })
+		return wideLane(func(r *rand.Rand, _ int) string { return few[r.IntN(len(few))] })
 	}},
 	{"nested", func() batch.Lane {
-		return wide(func(r *rand.Rand, _ int) string { return hexAddress(r)[:6+2*r.IntN(33)] })
+		return wideLane(func(r *rand.Rand, _ int) string { return hexAddress(r)[:6+2*r.IntN(33)] })
 	}},
 	{"one", func() batch.Lane {
-		return wide(func(*rand.Rand, int) string { return "1cf126" })
+		return wideLane(func(*rand.Rand, int) string { return "1cf126" })
 	}},
 }
 

@@ -34,9 +34,9 @@ func laneOf(fs ...batch.Footprint) batch.Lane {
 	return l
 }
 
-// rounds calls a strategy until the lane is empty; the batches of an answer are final before the
-// next call.
-func rounds(t *testing.T, s queuer.Strategy, l batch.Lane) (out [][]batch.ID) {
+// roundsUntilEmpty calls a strategy until the lane is empty; the batches of an answer are final
+// before the next call.
+func roundsUntilEmpty(t *testing.T, s queuer.Strategy, l batch.Lane) (out [][]batch.ID) {
 	t.Helper()
 	for len(l.Batches) > 0 {
 		runs := s.Select(l)
@@ -59,14 +59,14 @@ func TestParallelGoldenRounds(t *testing.T) {
 		readsWrites("BE", "F"), readsWrites("D", "E"), readsWrites("B", "A"), readsWrites("AC", "B"),
 		readsWrites("D", "C"), readsWrites("D", "C"), readsWrites("", "D"),
 	)
-	assert.Equal(t, [][]batch.ID{{"1", "3"}, {"2", "4"}, {"5"}, {"6"}, {"7"}}, rounds(t, queuer.Parallel(0), seven))
-	assert.Len(t, rounds(t, queuer.Serial(), seven), 7)
+	assert.Equal(t, [][]batch.ID{{"1", "3"}, {"2", "4"}, {"5"}, {"6"}, {"7"}}, roundsUntilEmpty(t, queuer.Parallel(0), seven))
+	assert.Len(t, roundsUntilEmpty(t, queuer.Serial(), seven), 7)
 
 	var apart []batch.Footprint
 	for _, c := range "ABCDEFG" {
 		apart = append(apart, readsWrites(string(c), string(c)))
 	}
-	assert.Equal(t, [][]batch.ID{{"1", "2", "3", "4", "5", "6", "7"}}, rounds(t, queuer.Parallel(0), laneOf(apart...)))
+	assert.Equal(t, [][]batch.ID{{"1", "2", "3", "4", "5", "6", "7"}}, roundsUntilEmpty(t, queuer.Parallel(0), laneOf(apart...)))
 }
 
 func TestParallelSelect(t *testing.T) {
@@ -116,8 +116,8 @@ func TestParallelSelect(t *testing.T) {
 	assert.Equal(t, 7, queuer.Parallel(7).Window)
 }
 
-// nested returns addresses that are often prefixes of one another.
-func nested(r *rand.Rand, n int) (out []string) {
+// nestedAddresses returns addresses that are often prefixes of one another.
+func nestedAddresses(r *rand.Rand, n int) (out []string) {
 	for range r.IntN(n + 1) {
 		b := make([]byte, 2*r.IntN(4))
 		for i := range b {
@@ -140,7 +140,7 @@ func TestParallelAgreesWithAllPairs(t *testing.T) {
 			state := batch.States()[r.IntN(len(batch.States()))]
 			w := batch.LaneBatch{
 				State: state, Ready: state.Claimable() && r.IntN(4) > 0,
-				Footprint: batch.Footprint{Reads: nested(r, 2), Writes: nested(r, 2)},
+				Footprint: batch.Footprint{Reads: nestedAddresses(r, 2), Writes: nestedAddresses(r, 2)},
 			}
 			if r.IntN(3) > 0 {
 				w.State, w.Ready = batch.Queued, true

@@ -25,15 +25,16 @@ import "github.com/dltbatch/dltbatch/batch"
 // Runner, a lane of a ledger that does not keep order is served as by [Serial].
 func Pipelined(n int) Strategy {
 	return markBuiltin(Strategy{
-		Name: namePipelined, Window: n, Select: pipelineDepth(n).choose, Wants: pipelineDepth(n).wants, ReliesOnOrder: true,
+		Name: namePipelined, Window: n, Select: pipelineDepth(n).chooseRuns, Wants: pipelineDepth(n).wantedBatches, ReliesOnOrder: true,
 	})
 }
 
 // pipelineDepth is how many batches may be under way.
 type pipelineDepth int
 
-// choose picks one run: the batches behind the accepted ones, up to the first that is not ready.
-func (n pipelineDepth) choose(lane batch.Lane) []batch.Run {
+// chooseRuns picks one run: the batches behind the accepted ones, up to the first that is not
+// ready.
+func (n pipelineDepth) chooseRuns(lane batch.Lane) []batch.Run {
 	if !lane.KeepsOrder {
 		return selectSerial(lane)
 	}
@@ -48,9 +49,9 @@ func (n pipelineDepth) choose(lane batch.Lane) []batch.Run {
 	return []batch.Run{run}
 }
 
-// wants returns how many more batches may be under way, and 0 if none may leave behind the
+// wantedBatches returns how many more batches may be under way, and 0 if none may leave behind the
 // accepted ones.
-func (n pipelineDepth) wants(attempted batch.Lane) int {
+func (n pipelineDepth) wantedBatches(attempted batch.Lane) int {
 	if !attempted.KeepsOrder {
 		return serialWants(attempted)
 	}

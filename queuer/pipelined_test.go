@@ -16,10 +16,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// standing makes a lane on a ledger that keeps order, with one batch for each letter: q queued, d
-// delayed and u unknown, all ready; f delayed and n not ready, after an attempt that failed; s
-// submitting, p pending, v valid, i invalid; D, U and F like d, u and f, and numbered.
-func standing(states string) batch.Lane {
+// laneOfStates makes a lane on a ledger that keeps order, with one batch for each letter: q
+// queued, d delayed and u unknown, all ready; f delayed and n not ready, after an attempt that
+// failed; s submitting, p pending, v valid, i invalid; D, U and F like d, u and f, and numbered.
+func laneOfStates(states string) batch.Lane {
 	l := batch.Lane{Service: "s", KeepsOrder: true}
 	for i, c := range states {
 		numbered := c == 'D' || c == 'U' || c == 'F'
@@ -85,7 +85,7 @@ func TestPipelinedSelect(t *testing.T) {
 		if want != nil {
 			runs = []batch.Run{want}
 		}
-		l := standing(states)
+		l := laneOfStates(states)
 		got := queuer.Pipelined(4).Select(l)
 		assert.Equal(t, runs, got, states)
 		assert.NoError(t, l.Check(got), states)
@@ -99,9 +99,9 @@ func TestPipelinedSelect(t *testing.T) {
 	assert.False(t, queuer.Parallel(0).ReliesOnOrder)
 }
 
-// reliant makes a strategy that relies on order.
-func reliant(sel func(batch.Lane) []batch.Run) queuer.Strategy {
-	s := strategy(sel)
+// orderReliantStrategy makes a strategy that relies on order.
+func orderReliantStrategy(sel func(batch.Lane) []batch.Run) queuer.Strategy {
+	s := strategyOf(sel)
 	s.ReliesOnOrder = true
 	return s
 }
@@ -109,16 +109,16 @@ func reliant(sel func(batch.Lane) []batch.Run) queuer.Strategy {
 // Choose lets a batch pass accepted ones only if both the strategy and the ledger allow it.
 func TestChooseLetsPassWhatWasAccepted(t *testing.T) {
 	pick := func(batch.Lane) []batch.Run { return []batch.Run{{1}} }
-	second := strategy(pick)
-	lane := standing("pq")
+	second := strategyOf(pick)
+	lane := laneOfStates("pq")
 	lane.KeepsOrder = false // the value in the lane as a store shows it
 	for name, c := range map[string]struct {
 		strategy queuer.Strategy
 		keeps    bool
 		good     bool
 	}{
-		"both":         {reliant(pick), true, true},
-		"the strategy": {reliant(pick), false, false},
+		"both":         {orderReliantStrategy(pick), true, true},
+		"the strategy": {orderReliantStrategy(pick), false, false},
 		"the ledger":   {second, true, false},
 		"neither":      {second, false, false},
 	} {
@@ -152,9 +152,9 @@ func TestChooseContainsLyingReliantStrategies(t *testing.T) {
 		"and what does not":           {"pUup", []batch.Run{{1, 2}}, true},
 	} {
 		var told []error
-		s := reliant(func(batch.Lane) []batch.Run { return c.answer })
+		s := orderReliantStrategy(func(batch.Lane) []batch.Run { return c.answer })
 		runs := queuer.Choose(s, func(batch.ServiceID) bool { return true },
-			func(_ batch.ServiceID, err error) { told = append(told, err) })(standing(c.lane))
+			func(_ batch.ServiceID, err error) { told = append(told, err) })(laneOfStates(c.lane))
 		if c.bad {
 			assert.Nil(t, runs, name)
 			assert.Len(t, told, 1, name)
@@ -170,7 +170,7 @@ func TestChooseContainsTheLedger(t *testing.T) {
 	var told []error
 	choose := queuer.Choose(queuer.Pipelined(2), func(batch.ServiceID) bool { panic(errors.New("boom")) },
 		func(_ batch.ServiceID, err error) { told = append(told, err) })
-	require.Nil(t, choose(standing("q")))
+	require.Nil(t, choose(laneOfStates("q")))
 	require.Len(t, told, 1)
 }
 
@@ -197,19 +197,19 @@ func TestWantsIsEnough(t *testing.T) {
 			wants := q
 			wants.Wants = queuer.Wants(strategy, keeping)
 			for _, lane := range lanes {
-				attempted, waiting := inStore(lane+"wwwwwwwww", now)
+				attempted, waiting := storedRows(lane+"wwwwwwwww", now)
 				leave := func(q store.ClaimQuery) []store.ClaimedRun {
 					n := store.Wanted("s", attempted, now, q)
 					rows := slices.Concat(attempted, waiting[:min(n, len(waiting))])
 					return store.PlanLane("s", rows, now, q, 99, choose).Runs
 				}
-				require.Equal(t, left(leave(q)), left(leave(wants)), "%s(%d), keeps %v: %q", strategy.Name, strategy.Window, keeps, lane)
+				require.Equal(t, claimedIDs(leave(q)), claimedIDs(leave(wants)), "%s(%d), keeps %v: %q", strategy.Name, strategy.Window, keeps, lane)
 			}
 		}
 	}
 }
 
-func left(runs []store.ClaimedRun) (ids []batch.ID) {
+func claimedIDs(runs []store.ClaimedRun) (ids []batch.ID) {
 	for _, r := range runs {
 		for _, c := range r.Batches {
 			ids = append(ids, c.Key.ID)
@@ -218,9 +218,9 @@ func left(runs []store.ClaimedRun) (ids []batch.ID) {
 	return ids
 }
 
-// inStore returns a lane's rows as a store has them, in the order of their order keys.
-func inStore(lane string, now time.Time) (attempted, waiting []store.LaneRow) {
-	for i, b := range standing(lane).Batches {
+// storedRows returns a lane's rows as a store has them, in the order of their order keys.
+func storedRows(lane string, now time.Time) (attempted, waiting []store.LaneRow) {
+	for i, b := range laneOfStates(lane).Batches {
 		r := store.LaneRow{Ref: store.Ref{Key: batch.Key{Service: "s", ID: b.ID}, Created: now.Add(time.Duration(i))}, Row: store.NewRow()}
 		if lane[i] == 'w' {
 			waiting = append(waiting, r)
@@ -244,12 +244,12 @@ func TestWantsNoMoreThanItCanTake(t *testing.T) {
 		// A waiting batch may stand in front of an attempted one that waits again.
 		"d": 4, "dd": 4, "pd": 3, "pn": 3, "n": 4, "pu": 3, "uu": 4,
 	} {
-		assert.Equal(t, want, wants(standing(attempted)), attempted)
+		assert.Equal(t, want, wants(laneOfStates(attempted)), attempted)
 	}
-	other := standing("p")
+	other := laneOfStates("p")
 	other.Service = "other"
 	assert.Zero(t, wants(other), "as Serial")
 	require.Nil(t, queuer.Wants(queuer.Parallel(0), nil), "it looks at all")
 	wants = queuer.Wants(queuer.Pipelined(5), func(batch.ServiceID) bool { panic(errors.New("boom")) })
-	require.Equal(t, 5, wants(standing("p")), "what panics is shown all, and Choose reports it")
+	require.Equal(t, 5, wants(laneOfStates("p")), "what panics is shown all, and Choose reports it")
 }

@@ -21,13 +21,13 @@ import (
 type predecessorTree map[string]*treeNode
 
 type treeNode struct {
-	readers map[int]bool
-	writer  int // -1 if there is none
+	readers    map[int]bool
+	lastWriter int // -1 if there is none
 }
 
 func (t predecessorTree) node(a string) *treeNode {
 	if t[a] == nil {
-		t[a] = &treeNode{readers: map[int]bool{}, writer: -1}
+		t[a] = &treeNode{readers: map[int]bool{}, lastWriter: -1}
 	}
 	return t[a]
 }
@@ -35,14 +35,14 @@ func (t predecessorTree) node(a string) *treeNode {
 // readPredecessors adds the nearest writer at a or above, and all writers below a.
 func (t predecessorTree) readPredecessors(a string, into map[int]bool) {
 	for end := len(a); end >= 0; end-- {
-		if n := t[a[:end]]; n != nil && n.writer >= 0 {
-			into[n.writer] = true
+		if n := t[a[:end]]; n != nil && n.lastWriter >= 0 {
+			into[n.lastWriter] = true
 			break
 		}
 	}
 	for b, n := range t {
-		if len(b) > len(a) && strings.HasPrefix(b, a) && n.writer >= 0 {
-			into[n.writer] = true
+		if len(b) > len(a) && strings.HasPrefix(b, a) && n.lastWriter >= 0 {
+			into[n.lastWriter] = true
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (t predecessorTree) add(i int, f batch.Footprint) map[int]bool {
 				delete(t, b)
 			}
 		}
-		t.node(a).writer = i
+		t.node(a).lastWriter = i
 	}
 	delete(before, i)
 	return before
@@ -98,7 +98,7 @@ func TestParallelAgreesWithPredecessorTree(t *testing.T) {
 		after := make([]map[int]bool, n) // after[i] has all batches that i waits for, also indirectly
 		for i := range fs {
 			for fs[i].Empty() {
-				fs[i] = batch.Footprint{Reads: nested(r, 2), Writes: nested(r, 2)}
+				fs[i] = batch.Footprint{Reads: nestedAddresses(r, 2), Writes: nestedAddresses(r, 2)}
 			}
 			after[i] = map[int]bool{}
 			for p := range tree.add(i, fs[i]) {

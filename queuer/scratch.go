@@ -10,17 +10,17 @@ import (
 // is not a sync.Pool, because after each garbage collection a set would grow anew while the
 // claiming transaction waits. It keeps as many sets as were ever used at once.
 type footprintSets struct {
-	mu   sync.Mutex
-	free []*batch.Footprints
+	mu        sync.Mutex
+	spareSets []*batch.Footprints
 }
 
 // take returns an empty set.
 func (s *footprintSets) take() *batch.Footprints {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last := len(s.free) - 1; last >= 0 {
-		x := s.free[last]
-		s.free = s.free[:last]
+	if last := len(s.spareSets) - 1; last >= 0 {
+		x := s.spareSets[last]
+		s.spareSets = s.spareSets[:last]
 		return x
 	}
 	return new(batch.Footprints)
@@ -31,5 +31,5 @@ func (s *footprintSets) put(x *batch.Footprints) {
 	x.Reset()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free = append(s.free, x)
+	s.spareSets = append(s.spareSets, x)
 }

@@ -40,21 +40,21 @@ type Strategy struct {
 
 // builtin has this package's facts about its own strategies. They change no answer.
 type builtin struct {
-	code   uintptr // address of this package's Select; 0 for a strategy of another package
-	serial bool
-	sets   *footprintSets // the sets that Select uses
+	selectAddress uintptr // address of this package's Select; 0 for a strategy of another package
+	isSerial      bool
+	sets          *footprintSets // the sets that Select uses
 }
 
 // markBuiltin records that Select is this package's.
 func markBuiltin(s Strategy) Strategy {
-	s.builtin.code = reflect.ValueOf(s.Select).Pointer()
+	s.builtin.selectAddress = reflect.ValueOf(s.Select).Pointer()
 	return s
 }
 
 // isBuiltin reports whether Select is this package's. The application may have set another Select
 // in a copy of a strategy of this package, and nothing is known about that.
 func (s Strategy) isBuiltin() bool {
-	return s.builtin.code != 0 && s.builtin.code == reflect.ValueOf(s.Select).Pointer()
+	return s.builtin.selectAddress != 0 && s.builtin.selectAddress == reflect.ValueOf(s.Select).Pointer()
 }
 
 // Check returns a [*batch.InputError] for a strategy that cannot work.
@@ -71,7 +71,7 @@ func (s Strategy) Check() error {
 }
 
 // OneRun reports whether no other batch of a lane leaves while a run of it is out.
-func (s Strategy) OneRun() bool { return s.isBuiltin() && s.builtin.serial || s.ReliesOnOrder }
+func (s Strategy) OneRun() bool { return s.isBuiltin() && s.builtin.isSerial || s.ReliesOnOrder }
 
 // The names of this package's strategies. They are stored.
 const (
@@ -100,19 +100,19 @@ func Named(name string, window int) (s Strategy, ok bool) {
 // (docs/glossary.md#one-round-serial-queuer, with docs/design.md#decisions: a batch that is
 // being submitted, is Valid, or is Invalid and not settled still holds its lane).
 func Serial() Strategy {
-	return markBuiltin(Strategy{Name: nameSerial, Window: 1, Select: selectSerial, Wants: serialWants, builtin: builtin{serial: true}})
+	return markBuiltin(Strategy{Name: nameSerial, Window: 1, Select: selectSerial, Wants: serialWants, builtin: builtin{isSerial: true}})
 }
 
 // selectSerial picks the front of a lane if nothing of the lane is under way.
 func selectSerial(lane batch.Lane) []batch.Run {
-	if !isIdle(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
+	if !noneUnderWay(lane) || len(lane.Batches) == 0 || !lane.Batches[0].Ready {
 		return nil
 	}
 	return []batch.Run{{0}}
 }
 
-// isIdle reports whether a lane has nothing under way.
-func isIdle(lane batch.Lane) bool {
+// noneUnderWay reports whether a lane has nothing under way.
+func noneUnderWay(lane batch.Lane) bool {
 	for _, b := range lane.Batches {
 		if !b.State.Claimable() {
 			return false
@@ -123,7 +123,7 @@ func isIdle(lane batch.Lane) bool {
 
 // serialWants returns 1 for a lane that has nothing under way, else 0.
 func serialWants(attempted batch.Lane) int {
-	if !isIdle(attempted) {
+	if !noneUnderWay(attempted) {
 		return 0
 	}
 	return 1 // it may stand before an attempted batch that waits again

@@ -14,11 +14,11 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// verdicts is docs/glossary.md#one-round-serial-queuer with docs/design.md#decisions: the meaning
-// of a state at the front of a lane, for that batch and for all batches behind it.
-var verdicts = map[batch.State]struct {
-	leaves bool // whether it leaves when it is ready
-	why    string
+// serialVerdicts is docs/glossary.md#one-round-serial-queuer with docs/design.md#decisions: the
+// meaning of a state at the front of a lane, for that batch and for all batches behind it.
+var serialVerdicts = map[batch.State]struct {
+	isPicked bool // whether it leaves when it is ready
+	why      string
 }{
 	batch.Queued:     {true, "queue now: not submitted, and nothing of the service is before it"},
 	batch.Delayed:    {true, "queue now once the delay is over"},
@@ -32,15 +32,15 @@ var verdicts = map[batch.State]struct {
 }
 
 func TestSerialOverOneBatch(t *testing.T) {
-	require.Len(t, verdicts, len(batch.States()))
+	require.Len(t, serialVerdicts, len(batch.States()))
 	for _, s := range batch.States() {
 		for _, ready := range []bool{false, true} {
 			lane := batch.Lane{Batches: []batch.LaneBatch{{ID: "a", State: s, Ready: ready}}}
 			var want []batch.Run
-			if verdicts[s].leaves && ready {
+			if serialVerdicts[s].isPicked && ready {
 				want = []batch.Run{{0}}
 			}
-			assert.Equal(t, want, queuer.Serial().Select(lane), "%s, ready %t: %s", s, ready, verdicts[s].why)
+			assert.Equal(t, want, queuer.Serial().Select(lane), "%s, ready %t: %s", s, ready, serialVerdicts[s].why)
 		}
 	}
 	assert.Equal(t, 1, queuer.Serial().Window)
@@ -66,7 +66,7 @@ func TestSerialOverThreeBatches(t *testing.T) {
 				held := false
 				for i, w := range three {
 					lane.Batches = append(lane.Batches, batch.LaneBatch{ID: batch.ID(fmt.Sprint(i)), State: w.state, Ready: w.ready})
-					held = held || !verdicts[w.state].leaves
+					held = held || !serialVerdicts[w.state].isPicked
 				}
 				var want []batch.Run
 				if !held && a.ready {
@@ -80,13 +80,13 @@ func TestSerialOverThreeBatches(t *testing.T) {
 	}
 }
 
-// strategy makes a [queuer.Strategy] of a func.
-func strategy(sel func(batch.Lane) []batch.Run) queuer.Strategy {
+// strategyOf makes a [queuer.Strategy] of a func.
+func strategyOf(sel func(batch.Lane) []batch.Run) queuer.Strategy {
 	return queuer.Strategy{Name: "own", Window: 10, Select: sel}
 }
 
 func TestStrategiesAreChecked(t *testing.T) {
-	own := strategy(func(batch.Lane) []batch.Run { return nil })
+	own := strategyOf(func(batch.Lane) []batch.Run { return nil })
 	for _, good := range []queuer.Strategy{own, queuer.Serial(), queuer.Pipelined(3), queuer.Parallel(-1)} {
 		require.NoError(t, good.Check(), good.Name)
 		again, ok := queuer.Named(good.Name, good.Window)
@@ -147,7 +147,7 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []error
-			choose := queuer.Choose(strategy(c.answer), nil, func(s batch.ServiceID, err error) {
+			choose := queuer.Choose(strategyOf(c.answer), nil, func(s batch.ServiceID, err error) {
 				assert.Equal(t, batch.ServiceID("s"), s)
 				told = append(told, err)
 			})

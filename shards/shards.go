@@ -37,7 +37,7 @@ type Shard[DB any, S Store] struct {
 }
 
 // Set is all shards. Its methods may be called concurrently.
-type Set[DB any, S Store] struct{ list []Shard[DB, S] }
+type Set[DB any, S Store] struct{ shards []Shard[DB, S] }
 
 // New returns the set of these shards, which are all shards of one set in the order of their
 // numbers. It calls runner for each, to make its Runner over its Store. It does no I/O itself. A
@@ -46,7 +46,7 @@ func New[DB any, S Store](runner func(Shard[DB, S]) (*dltbatch.Runner, error), l
 	if len(list) == 0 {
 		return nil, &batch.InputError{Field: "shards", Value: "none", Want: "all shards of a set"}
 	}
-	s := &Set[DB, S]{list: make([]Shard[DB, S], len(list))}
+	s := &Set[DB, S]{shards: make([]Shard[DB, S], len(list))}
 	set := list[0].Store.Shard().Set
 	for i, one := range list {
 		want := store.Shard{Set: set, Number: i, Of: len(list)}
@@ -57,7 +57,7 @@ func New[DB any, S Store](runner func(Shard[DB, S]) (*dltbatch.Runner, error), l
 		if one.Runner, err = runner(one); err != nil {
 			return nil, fmt.Errorf("shard %d: %w", i, err)
 		}
-		s.list[i] = one
+		s.shards[i] = one
 	}
 	return s, nil
 }
@@ -66,11 +66,11 @@ func New[DB any, S Store](runner func(Shard[DB, S]) (*dltbatch.Runner, error), l
 // such as Explain, Cancel, Decide and Pause, and AddTx: begin the transaction in its DB, and pass
 // it through its Store.
 func (s *Set[DB, S]) Of(service batch.ServiceID) Shard[DB, S] {
-	return s.list[Number(service, len(s.list))]
+	return s.shards[Number(service, len(s.shards))]
 }
 
 // All returns all shards, in the order of their numbers.
-func (s *Set[DB, S]) All() []Shard[DB, S] { return slices.Clone(s.list) }
+func (s *Set[DB, S]) All() []Shard[DB, S] { return slices.Clone(s.shards) }
 
 // Add is [dltbatch.Runner.Add]. All batches of a call belong to one shard, because it stores all
 // of them or none; else it stores nothing and returns a [*batch.InputError].
@@ -78,16 +78,16 @@ func (s *Set[DB, S]) Add(ctx context.Context, batches ...batch.Batch) error {
 	if len(batches) == 0 {
 		return nil
 	}
-	first := Number(batches[0].Service, len(s.list))
+	first := Number(batches[0].Service, len(s.shards))
 	for i, b := range batches {
-		if number := Number(b.Service, len(s.list)); number != first {
+		if number := Number(b.Service, len(s.shards)); number != first {
 			return fmt.Errorf("add: %w", &batch.InputError{
 				Field: fmt.Sprintf("batches[%d].Service", i), Value: fmt.Sprintf("%s, of shard %d", batch.Excerpt(string(b.Service), 64), number),
 				Want: fmt.Sprintf("a service of shard %d, as batches[0] has: one call adds to one shard; make a call for each", first),
 			})
 		}
 	}
-	return s.list[first].Runner.Add(ctx, batches...)
+	return s.shards[first].Runner.Add(ctx, batches...)
 }
 
 // Get is [dltbatch.Runner.Get].
@@ -111,7 +111,7 @@ func (s *Set[DB, S]) Idle(ctx context.Context) error {
 // Find looks in all shards for batches by an id, a data change id, or the beginning of one. more
 // reports whether some shard has more matching batches than q.Limit.
 func (s *Set[DB, S]) Find(ctx context.Context, q store.FindQuery) (found []batch.Record, more bool, err error) {
-	lists, mores := make([][]batch.Record, len(s.list)), make([]bool, len(s.list))
+	lists, mores := make([][]batch.Record, len(s.shards)), make([]bool, len(s.shards))
 	err = s.forEach(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {
 		i := one.Store.Shard().Number
 		lists[i], mores[i], err = one.Store.Find(ctx, q)
@@ -129,7 +129,7 @@ func (s *Set[DB, S]) Find(ctx context.Context, q store.FindQuery) (found []batch
 // forEach calls do for all shards at once. An error names its shard.
 func (s *Set[DB, S]) forEach(ctx context.Context, do func(ctx context.Context, one Shard[DB, S]) error) error {
 	all, ctx := errgroup.WithContext(ctx)
-	for i, one := range s.list {
+	for i, one := range s.shards {
 		all.Go(func() error {
 			if err := do(ctx, one); err != nil {
 				return fmt.Errorf("shard %d: %w", i, err)
@@ -143,8 +143,8 @@ func (s *Set[DB, S]) forEach(ctx context.Context, do func(ctx context.Context, o
 // restartPause is the pause before a Run that has failed is called again.
 const restartPause = 5 * time.Second
 
-// final reports whether err is an error of a Run that another try cannot mend.
-func final(err error) bool {
+// isFinalError reports whether err is an error of a Run that another try cannot mend.
+func isFinalError(err error) bool {
 	for _, is := range []error{
 		store.ErrOtherShard, store.ErrNotMigrated, store.ErrNewerSchema, store.ErrUnreleasedSchema, batch.ErrInvalidInput,
 		dltbatch.ErrOtherLedger, dltbatch.ErrRunning, dltbatch.ErrDrain,
@@ -170,7 +170,7 @@ func (s *Set[DB, S]) Run(ctx context.Context, failed func(number int, err error)
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			if final(err) {
+			if isFinalError(err) {
 				return err
 			}
 			if failed != nil {

@@ -25,37 +25,37 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
-// fake is a shard in memory, whose first reads fail.
-type fake struct {
+// fakeShard is a shard in memory, whose first reads fail.
+type fakeShard struct {
 	*memory.Store
-	shard store.Shard
-	mu    sync.Mutex
-	fails []error
+	shard      store.Shard
+	mu         sync.Mutex
+	readErrors []error
 }
 
-func (f *fake) Shard() store.Shard { return f.shard }
+func (f *fakeShard) Shard() store.Shard { return f.shard }
 
 // ReadTexts is the first call to the store in a Run.
-func (f *fake) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+func (f *fakeShard) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.fails) > 0 {
-		err := f.fails[0]
-		f.fails = f.fails[1:]
+	if len(f.readErrors) > 0 {
+		err := f.readErrors[0]
+		f.readErrors = f.readErrors[1:]
 		return nil, time.Time{}, err
 	}
 	return f.Store.ReadTexts(ctx, kind, names...)
 }
 
 type (
-	shard = shards.Shard[struct{}, *fake]
-	set   = shards.Set[struct{}, *fake]
+	shard = shards.Shard[struct{}, *fakeShard]
+	set   = shards.Set[struct{}, *fakeShard]
 )
 
 func newSet(t *testing.T, n int) (*set, []shard) {
 	var list []shard
 	for i := range n {
-		list = append(list, shard{Store: &fake{Store: memory.New(), shard: store.Shard{Set: "test", Number: i, Of: n}}})
+		list = append(list, shard{Store: &fakeShard{Store: memory.New(), shard: store.Shard{Set: "test", Number: i, Of: n}}})
 	}
 	l := ledger.New(nil)
 	s, err := shards.New(func(s shard) (*dltbatch.Runner, error) { return dltbatch.New(s.Store, l, nil) }, list...)
@@ -63,8 +63,8 @@ func newSet(t *testing.T, n int) (*set, []shard) {
 	return s, list
 }
 
-// in returns a batch of a lane of the shard number.
-func in(number, of int) batch.Batch {
+// batchOfShard returns a batch of a lane of the shard number.
+func batchOfShard(number, of int) batch.Batch {
 	for i := 0; ; i++ {
 		if lane := batch.ServiceID(fmt.Sprint("lane ", i)); shards.Number(lane, of) == number {
 			return batch.Batch{Service: lane, ID: batch.ID(fmt.Sprint("of ", number)), Payload: []byte("x")}
@@ -78,7 +78,7 @@ func TestRunTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, list := newSet(t, 3)
 		down := errors.New("connection refused")
-		list[1].Store.fails = []error{down, down, down}
+		list[1].Store.readErrors = []error{down, down, down}
 		ctx, stop := context.WithCancel(t.Context())
 		began := time.Now()
 		var failed []string
@@ -89,10 +89,10 @@ func TestRunTriesAgain(t *testing.T) {
 			})
 		}()
 		for i := range 3 {
-			require.NoError(t, s.Add(ctx, in(i, 3)))
+			require.NoError(t, s.Add(ctx, batchOfShard(i, 3)))
 		}
 		for _, i := range []int{0, 2, 1} {
-			rec, err := s.Await(ctx, batch.Key{Service: in(i, 3).Service, ID: in(i, 3).ID})
+			rec, err := s.Await(ctx, batch.Key{Service: batchOfShard(i, 3).Service, ID: batchOfShard(i, 3).ID})
 			require.NoError(t, err)
 			assert.Equal(t, batch.Committed, rec.State)
 			if i != 1 {
@@ -114,7 +114,7 @@ func TestRunEnds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, list := newSet(t, 3)
-			list[1].Store.fails = []error{errors.New("connection refused"), fmt.Errorf("look: %w", final)}
+			list[1].Store.readErrors = []error{errors.New("connection refused"), fmt.Errorf("look: %w", final)}
 			began, failed := time.Now(), 0
 			err := s.Run(t.Context(), func(int, error) { failed++ })
 			require.ErrorIs(t, err, final)
@@ -125,7 +125,7 @@ func TestRunEnds(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s, list := newSet(t, 2)
-		list[0].Store.fails = []error{errors.New("connection refused")}
+		list[0].Store.readErrors = []error{errors.New("connection refused")}
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		began := time.Now()
@@ -138,10 +138,10 @@ func TestRunEnds(t *testing.T) {
 func TestNew(t *testing.T) {
 	list := []shard{}
 	for i := range 2 {
-		list = append(list, shard{Store: &fake{Store: memory.New(), shard: store.Shard{Set: "test", Number: i, Of: 2}}})
+		list = append(list, shard{Store: &fakeShard{Store: memory.New(), shard: store.Shard{Set: "test", Number: i, Of: 2}}})
 	}
-	other := shard{Store: &fake{Store: memory.New(), shard: store.Shard{Set: "prod", Number: 1, Of: 2}}}
-	none := shard{Store: &fake{Store: memory.New()}}
+	other := shard{Store: &fakeShard{Store: memory.New(), shard: store.Shard{Set: "prod", Number: 1, Of: 2}}}
+	none := shard{Store: &fakeShard{Store: memory.New()}}
 	for name, wrong := range map[string][]shard{"none": {}, "swapped": {list[1], list[0]}, "missing": {list[0]}, "twice": {list[0], list[0]}, "other set": {list[0], other}, "no shard": {none}} {
 		_, err := shards.New(func(shard) (*dltbatch.Runner, error) { return nil, nil }, wrong...) //nolint:nilnil // nobody uses it
 		var in *batch.InputError
@@ -153,15 +153,15 @@ func TestNew(t *testing.T) {
 func TestAddAndFind(t *testing.T) {
 	ctx := t.Context()
 	s, _ := newSet(t, 2)
-	err := s.Add(ctx, in(0, 2), in(1, 2))
+	err := s.Add(ctx, batchOfShard(0, 2), batchOfShard(1, 2))
 	var wrong *batch.InputError
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, "batches[1].Service", wrong.Field)
 	require.NoError(t, s.Add(ctx))
 	for i := range 2 {
-		_, err = s.Get(ctx, batch.Key{Service: in(i, 2).Service, ID: in(i, 2).ID})
+		_, err = s.Get(ctx, batch.Key{Service: batchOfShard(i, 2).Service, ID: batchOfShard(i, 2).ID})
 		require.ErrorIs(t, err, batch.ErrNotFound)
-		require.NoError(t, s.Add(ctx, in(i, 2)))
+		require.NoError(t, s.Add(ctx, batchOfShard(i, 2)))
 	}
 	found, more, err := s.Find(ctx, store.FindQuery{ID: "of ", Begins: true})
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestStats(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx, nil) }()
-		held := in(1, 3)
+		held := batchOfShard(1, 3)
 		_, err := s.Of(held.Service).Runner.Pause(ctx, batch.Only(held.Service), batch.By{Actor: "test"})
 		require.NoError(t, err)
 		require.NoError(t, s.Add(ctx, held))
@@ -196,30 +196,30 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// crowded is a ledger that counts the POSTs in flight.
-type crowded struct {
+// inFlightLedger is a ledger that counts the POSTs in flight.
+type inFlightLedger struct {
 	*ledger.Ledger
-	now, most atomic.Int64
+	inFlight, maxInFlight atomic.Int64
 }
 
-func (c *crowded) Submit(ctx context.Context, a batch.Attempt) error {
-	now := c.now.Add(1)
-	defer c.now.Add(-1)
-	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+func (c *inFlightLedger) Submit(ctx context.Context, a batch.Attempt) error {
+	now := c.inFlight.Add(1)
+	defer c.inFlight.Add(-1)
+	for most := c.maxInFlight.Load(); now > most && !c.maxInFlight.CompareAndSwap(most, now); most = c.maxInFlight.Load() {
 	}
 	return c.Ledger.Submit(ctx, a)
 }
 
-// delivers delivers 10 batches of each of 200 lanes over n shards, to a ledger that takes 20 ms.
-// Each shard may have pool POSTs, and as many questions, in flight. It returns the time taken, and
-// the most POSTs that were in flight.
-func delivers(t *testing.T, n, pool int) (took time.Duration, most int64) {
+// deliverOver delivers 10 batches of each of 200 lanes over n shards, to a ledger that takes 20
+// ms. Each shard may have pool POSTs, and as many questions, in flight. It returns the time taken,
+// and the most POSTs that were in flight.
+func deliverOver(t *testing.T, n, pool int) (took time.Duration, most int64) {
 	synctest.Test(t, func(t *testing.T) {
 		var list []shard
 		for i := range n {
-			list = append(list, shard{Store: &fake{Store: memory.New(), shard: store.Shard{Set: "test", Number: i, Of: n}}})
+			list = append(list, shard{Store: &fakeShard{Store: memory.New(), shard: store.Shard{Set: "test", Number: i, Of: n}}})
 		}
-		l := &crowded{Ledger: ledger.New(&ledger.Options{Latency: 20 * time.Millisecond})}
+		l := &inFlightLedger{Ledger: ledger.New(&ledger.Options{Latency: 20 * time.Millisecond})}
 		s, err := shards.New(func(s shard) (*dltbatch.Runner, error) {
 			return dltbatch.New(s.Store, l, &dltbatch.Options{Pool: pool, StatusConnections: pool})
 		}, list...)
@@ -233,7 +233,7 @@ func delivers(t *testing.T, n, pool int) (took time.Duration, most int64) {
 		done, began := make(chan error, 1), time.Now()
 		go func() { done <- s.Run(ctx, nil) }()
 		require.NoError(t, s.Idle(ctx))
-		took, most = time.Since(began), l.most.Load()
+		took, most = time.Since(began), l.maxInFlight.Load()
 		stop()
 		require.NoError(t, <-done)
 	})
@@ -244,12 +244,12 @@ func delivers(t *testing.T, n, pool int) (took time.Duration, most int64) {
 // fast as one shard with the whole Pool, because lanes are spread evenly. If each shard has the
 // whole Pool, the ledger gets as many times more POSTs.
 func TestPoolsOfShards(t *testing.T) {
-	one, most := delivers(t, 1, 64)
+	one, most := deliverOver(t, 1, 64)
 	assert.EqualValues(t, 64, most)
-	divided, most := delivers(t, 4, 16)
+	divided, most := deliverOver(t, 4, 16)
 	assert.LessOrEqual(t, most, int64(64))
 	assert.Less(t, divided.Seconds(), 1.5*one.Seconds())
-	whole, times := delivers(t, 4, 64)
+	whole, times := deliverOver(t, 4, 64)
 	t.Logf("one shard with 64: %s; four with 16: %s; four with 64: %s and %d in flight", one, divided, whole, times)
 	assert.Greater(t, times, int64(128))
 }

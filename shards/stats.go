@@ -11,7 +11,7 @@ import (
 // count, and AllPaused says that every shard is paused. Each process is among the Instances once
 // for each shard. Took, By, Earlier and Schema are left out, because each is about one schema.
 func (s *Set[DB, S]) Stats(ctx context.Context) (store.Stats, error) {
-	list := make([]store.Stats, len(s.list))
+	list := make([]store.Stats, len(s.shards))
 	err := s.forEach(ctx, func(ctx context.Context, one Shard[DB, S]) (err error) {
 		list[one.Store.Shard().Number], err = one.Runner.Stats(ctx)
 		return err

@@ -21,15 +21,15 @@ import (
 func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var troubles []error
-		r := newRig(t, builder{}, &autobatch.Options{Observer: func(e autobatch.OrderEvent) {
+		r := newRig(t, orderBuilder{}, &autobatch.Options{Observer: func(e autobatch.OrderEvent) {
 			if e.Err != nil {
 				troubles = append(troubles, e.Err)
 			}
 		}}, nil)
-		defer r.end()
+		defer r.stopAndWait()
 		var want []order.ID
 		for range 4 {
-			require.NoError(t, r.engine.Add(t.Context(), order.Order{ID: "a", Party: "p", Payload: []byte(pay)}, order.Order{ID: "b", Party: "p", Payload: []byte(pay)}))
+			require.NoError(t, r.engine.Add(t.Context(), order.Order{ID: "a", Party: "p", Payload: []byte(payPayload)}, order.Order{ID: "b", Party: "p", Payload: []byte(payPayload)}))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			for _, id := range []order.ID{"a", "b"} {
 				rec, err := r.engine.Await(ctx, id)
@@ -42,7 +42,7 @@ func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, store.Pruned{Batches: 1, Orders: 2}, p)
 		}
-		assert.Equal(t, want, r.books.executed("p"))
+		assert.Equal(t, want, r.books.executedOrders("p"))
 		assert.NoError(t, r.books.check())
 		assert.Empty(t, troubles)
 	})
@@ -61,9 +61,9 @@ func TestKnownIDWithoutRounds(t *testing.T) {
 			conflicts++
 		}}, nil)
 		require.NoError(t, r.st.Add(t.Context(), batch.Batch{ID: "one", Service: "p", Payload: []byte("pay []")}))
-		require.NoError(t, r.engine.Add(t.Context(), order.Order{ID: "a", Party: "p", Payload: []byte(pay)}))
+		require.NoError(t, r.engine.Add(t.Context(), order.Order{ID: "a", Party: "p", Payload: []byte(payPayload)}))
 		time.Sleep(time.Minute)
-		r.end()
+		r.stopAndWait()
 		assert.Positive(t, conflicts)
 		assert.Equal(t, calls, conflicts)
 	})

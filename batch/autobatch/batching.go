@@ -15,28 +15,29 @@ import (
 // partiesPage is the largest number of idle parties in one answer of the store.
 const partiesPage = 500
 
-// linger is the shortest time between two passes of a loop, so that orders that come together are
-// in one batch, and batches that end together are settled together.
-const linger = 2 * time.Millisecond
+// lingerTime is the shortest time between two passes of a loop, so that orders that come together
+// are in one batch, and batches that end together are settled together.
+const lingerTime = 2 * time.Millisecond
 
-// batching starts one new batch for each idle party in each cycle (docs/glossary.md#auto-batch).
-func (e *Engine) batching(ctx context.Context) error {
+// batchLoop starts one new batch for each idle party in each cycle (docs/glossary.md#auto-batch).
+func (e *Engine) batchLoop(ctx context.Context) error {
 	for {
 		start := time.Now()
 		next := e.options.BatchInterval
-		err := e.retry(ctx, "", func() (err error) { next, err = e.cycle(ctx); return err })
+		err := e.retry(ctx, "", func() (err error) { next, err = e.startDueParties(ctx); return err })
 		if err != nil {
 			return err
 		}
 		// Under load the passes take at most half of the time.
-		if !waitForWake(ctx, e.findParties, next, start, max(linger, 2*time.Since(start))) {
+		if !waitForWake(ctx, e.findParties, next, start, max(lingerTime, 2*time.Since(start))) {
 			return nil
 		}
 	}
 }
 
-// cycle starts work on all idle parties once, and returns the longest time until the next pass.
-func (e *Engine) cycle(ctx context.Context) (time.Duration, error) {
+// startDueParties starts work on all idle parties once, and returns the longest time until the
+// next pass.
+func (e *Engine) startDueParties(ctx context.Context) (time.Duration, error) {
 	next := e.options.BatchInterval
 	begin := time.Now()
 	q := order.PartiesQuery{Start: true, Limit: partiesPage, Cap: e.options.MaxSize}
@@ -187,7 +188,7 @@ func (e *Engine) build(ctx context.Context, party batch.ServiceID, orders []orde
 	if b.Budget == (batch.Budget{}) {
 		b.Budget = e.options.budget()
 	}
-	b.TraceParent = e.traceOf(ctx, b, plain)
+	b.TraceParent = e.traceParentOf(ctx, b, plain)
 	if err := b.Validate(); err != nil {
 		return b, false, &builderError{err}
 	}

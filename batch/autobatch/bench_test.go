@@ -19,21 +19,22 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// slow returns the options of a ledger on which a submission takes 50 ms, and nothing else takes
-// time.
-func slow() *ledgermem.Options {
+// slowLedgerOptions returns the options of a ledger on which a submission takes 50 ms, and nothing
+// else takes time.
+func slowLedgerOptions() *ledgermem.Options {
 	return &ledgermem.Options{Fault: func(batch.Attempt) ledgermem.Fault {
 		return ledgermem.Fault{Latency: 50 * time.Millisecond}
 	}}
 }
 
-// transfer adds n orders of one party at once, and returns the time until all are confirmed.
-func transfer(t testing.TB, maxSize, n int) time.Duration {
-	r := newRig(t, builder{}, &autobatch.Options{MaxSize: maxSize}, slow())
-	defer r.end()
+// confirmTransfers adds n orders of one party at once, and returns the time until all are
+// confirmed.
+func confirmTransfers(t testing.TB, maxSize, n int) time.Duration {
+	r := newRig(t, orderBuilder{}, &autobatch.Options{MaxSize: maxSize}, slowLedgerOptions())
+	defer r.stopAndWait()
 	orders := make([]order.Order, n)
 	for i := range orders {
-		orders[i] = anOrder("p", i)
+		orders[i] = newOrder("p", i)
 	}
 	start := time.Now()
 	require.NoError(t, r.engine.Add(context.Background(), orders...))
@@ -50,10 +51,11 @@ func transfer(t testing.TB, maxSize, n int) time.Duration {
 	return time.Since(start)
 }
 
-// load adds rate orders a second for d, one by one, and returns the time that each took, sorted.
-func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
-	r := newRig(t, builder{}, nil, slow())
-	defer r.end()
+// confirmLoad adds rate orders a second for d, one by one, and returns the time that each took,
+// sorted.
+func confirmLoad(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
+	r := newRig(t, orderBuilder{}, nil, slowLedgerOptions())
+	defer r.stopAndWait()
 	var mu sync.Mutex
 	var took []time.Duration
 	var all sync.WaitGroup
@@ -62,7 +64,7 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 		if wait := time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))); wait > 0 {
 			time.Sleep(wait) // keeps the rate that is measured
 		}
-		o := anOrder(batch.ServiceID(fmt.Sprint("p", i%parties)), i)
+		o := newOrder(batch.ServiceID(fmt.Sprint("p", i%parties)), i)
 		start := time.Now()
 		if !assert.NoError(t, r.engine.Add(context.Background(), o)) {
 			break
@@ -86,8 +88,8 @@ func load(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
 func TestThroughput(t *testing.T) {
 	tier.Plain(t)
 	var one, many float64
-	synctest.Test(t, func(t *testing.T) { one = 50 / transfer(t, 1, 50).Seconds() })
-	synctest.Test(t, func(t *testing.T) { many = 5000 / transfer(t, 100, 5000).Seconds() })
+	synctest.Test(t, func(t *testing.T) { one = 50 / confirmTransfers(t, 1, 50).Seconds() })
+	synctest.Test(t, func(t *testing.T) { many = 5000 / confirmTransfers(t, 100, 5000).Seconds() })
 	t.Logf("one in a submission: %.0f/s; up to 100: %.0f/s", one, many)
 	assert.GreaterOrEqual(t, many/one, 50.0)
 }
@@ -102,7 +104,7 @@ func TestLatency(t *testing.T) {
 		"low": {3, 120 * time.Millisecond}, "high": {600, 200 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			took := load(t, 1, c.rate, 10*time.Second)
+			took := confirmLoad(t, 1, c.rate, 10*time.Second)
 			p50, p99 := took[len(took)/2], took[len(took)*99/100]
 			t.Logf("%s load: p50 %s, p99 %s", name, p50, p99)
 			assert.LessOrEqual(t, p99, c.p99, name)
@@ -116,7 +118,7 @@ func BenchmarkTransfers(b *testing.B) {
 		b.Run(fmt.Sprint("size=", size), func(b *testing.B) {
 			total, n := time.Duration(0), 20*size
 			for b.Loop() {
-				total += transfer(b, size, n)
+				total += confirmTransfers(b, size, n)
 			}
 			b.ReportMetric(float64(n*b.N)/total.Seconds(), "transfers/s")
 		})
@@ -130,7 +132,7 @@ func BenchmarkLatency(b *testing.B) {
 		b.Run(fmt.Sprintf("parties=%d,rate=%d", c.parties, c.rate), func(b *testing.B) {
 			var all []time.Duration
 			for b.Loop() {
-				all = append(all, load(b, c.parties, c.rate, 3*time.Second)...)
+				all = append(all, confirmLoad(b, c.parties, c.rate, 3*time.Second)...)
 			}
 			slices.Sort(all)
 			b.ReportMetric(float64(all[len(all)/2].Milliseconds()), "p50-ms")

@@ -19,7 +19,7 @@ type core struct {
 	parties     parties
 	findParties chan struct{} // wakes the search for idle parties
 	waiters     *await.Waiters[order.ID, order.Record]
-	hints       *hints.Node
+	hintNode    *hints.Node
 }
 
 // retry calls the store until it succeeds or ctx is done, and reports failures. An error about

@@ -28,12 +28,12 @@ func (o Options) waitLeft(l order.PartyLoad) time.Duration {
 	return o.FlushAge - l.Oldest
 }
 
-// settle returns the new states of a batch's orders. It returns false while these are open: the
-// batch is not final, or an attempt of it is in doubt and may still be executed.
+// settlementOf returns the new states of a batch's orders. It returns false while these are open:
+// the batch is not final, or an attempt of it is in doubt and may still be executed.
 //
 // A refusal divides the orders into halves. settle never concludes which order is at fault, not
 // even if the ledger names it or the other half was committed (docs/design.md#auto-batching).
-func settle(b order.Batch) (order.Settlement, bool) {
+func settlementOf(b order.Batch) (order.Settlement, bool) {
 	s := order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, TraceParent: b.Record.TraceParent}
 	all := func(state order.State, group string, err *batch.SubmissionError) (order.Settlement, bool) {
 		s.Orders = make([]order.Verdict, len(b.Orders))

@@ -75,7 +75,7 @@ func TestSettle(t *testing.T) {
 								b.Record.FinalAt = time.Time{}
 							}
 							say := fmt.Sprint(state, kind, n, group, doubt, final)
-							s, ok := settle(b)
+							s, ok := settlementOf(b)
 							var w want
 							switch {
 							case !final:

@@ -36,11 +36,11 @@ type Engine struct {
 	settler settler
 	traces  traces.Finder
 
-	running  atomic.Bool
-	observed sync.Once
-	observes chan struct{} // closed once a Runner of this process has reported an outcome
-	slots    chan struct{} // one element for each party in work
-	builds   sync.WaitGroup
+	running          atomic.Bool
+	observedOnce     sync.Once
+	outcomesObserved chan struct{} // closed once a Runner of this process has reported an outcome
+	slots            chan struct{} // one element for each party in work
+	builds           sync.WaitGroup
 }
 
 var _ batch.Observer = (*Engine)(nil)
@@ -62,19 +62,19 @@ func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 		return nil, err
 	}
 	c := &core{orders: s, options: opts, findParties: make(chan struct{}, 1)}
-	c.hints = c.newHints()
+	c.hintNode = c.newHints()
 	if c.options.Wake == nil {
 		c.options.Wake = c.tellLane
 	}
 	c.waiters = await.New(await.Options[order.ID, order.Record]{
-		Interval: opts.MonitorInterval, Linger: linger, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
+		Interval: opts.MonitorInterval, Linger: lingerTime, Timeout: opts.StoreTimeout, Finals: s.FinalOrders,
 		Key:  func(rec order.Record) order.ID { return rec.ID },
 		Hear: c.hearFinals, Hash: orderHash,
 	})
-	c.parties = parties{o: &c.options, byParty: map[batch.ServiceID]*partyState{}}
+	c.parties = parties{options: &c.options, byParty: map[batch.ServiceID]*partyState{}}
 	return &Engine{
 		core: c, builder: b, settler: settler{core: c, readVerdicts: make(chan struct{}, 1)},
-		slots: make(chan struct{}, opts.Workers), observes: make(chan struct{}),
+		slots: make(chan struct{}, opts.Workers), outcomesObserved: make(chan struct{}),
 	}, nil
 }
 
@@ -95,7 +95,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return nil
 	}
 	var loops sync.WaitGroup
-	for _, f := range [...]func(context.Context) error{e.batching, e.settler.settling, e.settler.expiring, e.hearOrders, e.hearOutcomes} {
+	for _, f := range [...]func(context.Context) error{e.batchLoop, e.settler.settleLoop, e.settler.expireLoop, e.hearOrders, e.hearOutcomes} {
 		loops.Go(func() { loop.Run(ctx, f, func(err error) { e.trouble(ctx, "", err) }) })
 	}
 	<-ctx.Done()
@@ -123,7 +123,7 @@ func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 	if e.options.Disabled {
 		return ErrDisabled
 	}
-	if err := e.orders.AddOrders(ctx, e.traced(ctx, orders)...); err != nil {
+	if err := e.orders.AddOrders(ctx, e.withTraceParents(ctx, orders)...); err != nil {
 		return fmt.Errorf("add orders: %w", err)
 	}
 	e.Wake()
@@ -150,7 +150,7 @@ func (e *Engine) DroppedTraces() uint64 { return e.traces.Dropped() }
 // hints verdicts are read every Options.MonitorInterval. Observe never blocks.
 func (e *Engine) Observe(_ context.Context, ev batch.Event) {
 	if ev.Kind == batch.EventFinal || ev.Kind == batch.EventOrderBreach {
-		e.observed.Do(func() { close(e.observes) })
+		e.observedOnce.Do(func() { close(e.outcomesObserved) })
 		loop.Poke(e.settler.readVerdicts)
 	}
 }

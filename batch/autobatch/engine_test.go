@@ -21,11 +21,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-func anOrder(party batch.ServiceID, i int) order.Order {
-	return order.Order{ID: order.ID(fmt.Sprintf("%s-%03d", party, i)), Party: party, Payload: []byte(pay)}
+func newOrder(party batch.ServiceID, i int) order.Order {
+	return order.Order{ID: order.ID(fmt.Sprintf("%s-%03d", party, i)), Party: party, Payload: []byte(payPayload)}
 }
 
-func await(t *testing.T, e *autobatch.Engine, id order.ID) order.Record {
+func awaitOrder(t *testing.T, e *autobatch.Engine, id order.ID) order.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -36,13 +36,13 @@ func await(t *testing.T, e *autobatch.Engine, id order.ID) order.Record {
 
 func TestDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New()}
-		e, err := autobatch.New(st, builder{}, &autobatch.Options{Disabled: true})
+		st := &countingStore{Store: memory.New()}
+		e, err := autobatch.New(st, orderBuilder{}, &autobatch.Options{Disabled: true})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		require.ErrorIs(t, e.Add(ctx, anOrder("p", 1)), autobatch.ErrDisabled)
-		require.NoError(t, st.AddOrders(ctx, anOrder("p", 1))) // as another instance would
+		require.ErrorIs(t, e.Add(ctx, newOrder("p", 1)), autobatch.ErrDisabled)
+		require.NoError(t, st.AddOrders(ctx, newOrder("p", 1))) // as another instance would
 		e.Wake()
 		require.NoError(t, e.Run(ctx), "it only waits")
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
@@ -50,52 +50,52 @@ func TestDisabled(t *testing.T) {
 	})
 }
 
-// counting is a store that counts calls, and fails when the test wants.
-type counting struct {
+// countingStore is a store that counts calls, and fails when the test wants.
+type countingStore struct {
 	*memory.Store
-	calls  atomic.Int64
-	finals atomic.Int64
-	down   atomic.Bool
-	bad    func(order.Settlement) bool // reports whether the database refuses a settlement
+	calls       atomic.Int64
+	finalsCalls atomic.Int64
+	isDown      atomic.Bool
+	isRefused   func(order.Settlement) bool // reports whether the database refuses a settlement
 }
 
-func (c *counting) call() error {
+func (c *countingStore) countCall() error {
 	c.calls.Add(1)
-	if c.down.Load() {
+	if c.isDown.Load() {
 		return errors.New("the database is away")
 	}
 	return nil
 }
 
-func (c *counting) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
-	if err := c.call(); err != nil {
+func (c *countingStore) Parties(ctx context.Context, q order.PartiesQuery) ([]order.PartyLoad, error) {
+	if err := c.countCall(); err != nil {
 		return nil, err
 	}
 	return c.Store.Parties(ctx, q)
 }
 
-func (c *counting) SettleableBatches(ctx context.Context, n int) ([]order.Batch, error) {
-	if err := c.call(); err != nil {
+func (c *countingStore) SettleableBatches(ctx context.Context, n int) ([]order.Batch, error) {
+	if err := c.countCall(); err != nil {
 		return nil, err
 	}
 	return c.Store.SettleableBatches(ctx, n)
 }
 
-func (c *counting) ExpireOrders(ctx context.Context, n int) ([]order.Verdict, error) {
-	if err := c.call(); err != nil {
+func (c *countingStore) ExpireOrders(ctx context.Context, n int) ([]order.Verdict, error) {
+	if err := c.countCall(); err != nil {
 		return nil, err
 	}
 	return c.Store.ExpireOrders(ctx, n)
 }
 
-func (c *counting) FinalOrders(ctx context.Context, ids []order.ID) ([]order.Record, []order.ID, error) {
-	c.finals.Add(1)
+func (c *countingStore) FinalOrders(ctx context.Context, ids []order.ID) ([]order.Record, []order.ID, error) {
+	c.finalsCalls.Add(1)
 	return c.Store.FinalOrders(ctx, ids)
 }
 
-func (c *counting) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
+func (c *countingStore) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
 	for _, s := range settled {
-		if c.bad != nil && c.bad(s) {
+		if c.isRefused != nil && c.isRefused(s) {
 			return nil, errors.New("this row is broken")
 		}
 	}
@@ -105,9 +105,9 @@ func (c *counting) SettleOrders(ctx context.Context, settled []order.Settlement)
 // Each loop repeats a failed call after 10 ms to 5 s, and goes on when the database is back.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New()}
-		st.down.Store(true)
-		e, err := autobatch.New(st, builder{}, nil)
+		st := &countingStore{Store: memory.New()}
+		st.isDown.Store(true)
+		e, err := autobatch.New(st, orderBuilder{}, nil)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -116,8 +116,8 @@ func TestBackoff(t *testing.T) {
 		assert.Less(t, st.calls.Load(), int64(3*150), "10 ms doubling to 5 s")
 		assert.Greater(t, st.calls.Load(), int64(3*100))
 		require.ErrorIs(t, e.Run(ctx), autobatch.ErrRunning)
-		st.down.Store(false)
-		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
+		st.isDown.Store(false)
+		require.NoError(t, e.Add(ctx, newOrder("p", 1)))
 		time.Sleep(8 * time.Second)
 		got, err := st.NextOrders(ctx, "p", order.NextQuery{Max: 1})
 		require.NoError(t, err)
@@ -130,8 +130,8 @@ func TestBackoff(t *testing.T) {
 // Any number of Awaits make one query in an interval.
 func TestAwaitsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New()}
-		e, err := autobatch.New(st, builder{}, nil)
+		st := &countingStore{Store: memory.New()}
+		e, err := autobatch.New(st, orderBuilder{}, nil)
 		require.NoError(t, err)
 		_, err = e.Await(t.Context(), "nobody's")
 		require.ErrorIs(t, err, batch.ErrNotFound)
@@ -139,14 +139,14 @@ func TestAwaitsShare(t *testing.T) {
 		defer cancel()
 		var all sync.WaitGroup
 		for i := range 1000 {
-			require.NoError(t, e.Add(ctx, anOrder("p", i)))
+			require.NoError(t, e.Add(ctx, newOrder("p", i)))
 			all.Go(func() {
-				_, err := e.Await(ctx, anOrder("p", i).ID)
+				_, err := e.Await(ctx, newOrder("p", i).ID)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		}
 		all.Wait()
-		assert.LessOrEqual(t, st.finals.Load(), int64(13))
+		assert.LessOrEqual(t, st.finalsCalls.Load(), int64(13))
 	})
 }
 
@@ -156,7 +156,7 @@ func TestBuildersFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool
 		trip := func(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
-			b, err := builder{}.Build(ctx, party, orders)
+			b, err := orderBuilder{}.Build(ctx, party, orders)
 			if mended.Load() {
 				return b, err
 			}
@@ -190,37 +190,37 @@ func TestBuildersFail(t *testing.T) {
 			broken = append(broken, batch.ServiceID(fmt.Sprint("hang", i)))
 		}
 		for _, p := range broken {
-			require.NoError(t, r.engine.Add(t.Context(), anOrder(p, 1), anOrder(p, 2)))
+			require.NoError(t, r.engine.Add(t.Context(), newOrder(p, 1), newOrder(p, 2)))
 		}
 		time.Sleep(5 * time.Minute)
 		for i := range 10 {
 			start := time.Now()
-			require.NoError(t, r.engine.Add(t.Context(), anOrder("good", i)))
-			require.Equal(t, order.Confirmed, await(t, r.engine, anOrder("good", i).ID).State)
+			require.NoError(t, r.engine.Add(t.Context(), newOrder("good", i)))
+			require.Equal(t, order.Confirmed, awaitOrder(t, r.engine, newOrder("good", i).ID).State)
 			assert.Less(t, time.Since(start), 2*time.Second, "others are not held up")
 		}
 		mended.Store(true)
 		for _, p := range broken {
 			err, _ := told.Load(p)
 			require.Error(t, err.(error), p)
-			require.Equal(t, order.Confirmed, await(t, r.engine, anOrder(p, 1).ID).State, p)
-			require.Equal(t, order.Confirmed, await(t, r.engine, anOrder(p, 2).ID).State, p)
+			require.Equal(t, order.Confirmed, awaitOrder(t, r.engine, newOrder(p, 1).ID).State, p)
+			require.Equal(t, order.Confirmed, awaitOrder(t, r.engine, newOrder(p, 2).ID).State, p)
 		}
-		r.end()
+		r.stopAndWait()
 	})
 }
 
 // A settlement that the database refuses delays no other.
 func TestABrokenSettlement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New(), bad: func(s order.Settlement) bool { return s.Batch.Service == "bad" }}
-		e, err := autobatch.New(st, builder{}, nil)
+		st := &countingStore{Store: memory.New(), isRefused: func(s order.Settlement) bool { return s.Batch.Service == "bad" }}
+		e, err := autobatch.New(st, orderBuilder{}, nil)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
 		for i, p := range []batch.ServiceID{"a", "bad", "c"} {
-			require.NoError(t, e.Add(ctx, anOrder(p, i)))
+			require.NoError(t, e.Add(ctx, newOrder(p, i)))
 		}
 		time.Sleep(time.Second)
 		open, _, err := st.List(ctx, store.ListQuery{Open: true})
@@ -234,11 +234,11 @@ func TestABrokenSettlement(t *testing.T) {
 			if p == "" {
 				continue
 			}
-			rec := await(t, e, anOrder(p, i).ID)
+			rec := awaitOrder(t, e, newOrder(p, i).ID)
 			require.Equal(t, order.Failed, rec.State)
 			require.Equal(t, batch.KindCancelled, rec.Error.Kind)
 		}
-		final, _, err := st.FinalOrders(ctx, []order.ID{anOrder("bad", 1).ID})
+		final, _, err := st.FinalOrders(ctx, []order.ID{newOrder("bad", 1).ID})
 		require.NoError(t, err)
 		require.Empty(t, final)
 		cancel()
@@ -256,7 +256,7 @@ func TestDrain(t *testing.T) {
 		})
 		e, err := autobatch.New(memory.New(), deaf, nil)
 		require.NoError(t, err)
-		require.NoError(t, e.Add(t.Context(), anOrder("p", 1)))
+		require.NoError(t, e.Add(t.Context(), newOrder("p", 1)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
@@ -275,7 +275,7 @@ func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 		var troubles []error
 		corrupt := &batch.InputError{Field: "Payload", Want: "what the ledger can read"}
 		refused := 0
-		e, err := autobatch.New(st, builder{}, &autobatch.Options{
+		e, err := autobatch.New(st, orderBuilder{}, &autobatch.Options{
 			Check: func(batch.Batch) error {
 				if refused++; refused <= 2 {
 					return corrupt
@@ -294,7 +294,7 @@ func TestABatchThatFailsItsCheckIsNotStored(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, order.Order{ID: "o", Party: "p", Payload: []byte(pay)}))
+		require.NoError(t, e.Add(ctx, order.Order{ID: "o", Party: "p", Payload: []byte(payPayload)}))
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
 		stored, _, err := st.List(ctx, store.ListQuery{})

@@ -22,19 +22,19 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// rig is a Runner and an Engine that send each other hints, as in an application.
-type rig struct {
+// engineTest is a Runner and an Engine that send each other hints, as in an application.
+type engineTest struct {
 	st     *memory.Store
-	books  *books
+	books  *checkingLedger
 	engine *autobatch.Engine
 	stop   context.CancelFunc
-	done   sync.WaitGroup
+	loops  sync.WaitGroup
 }
 
-func newRig(t testing.TB, b order.Builder, o *autobatch.Options, lo *ledgermem.Options) *rig {
+func newRig(t testing.TB, b order.Builder, o *autobatch.Options, lo *ledgermem.Options) *engineTest {
 	t.Helper()
-	r := &rig{st: memory.New()}
-	r.books = newBooks(r.st, lo)
+	r := &engineTest{st: memory.New()}
+	r.books = newCheckingLedger(r.st, lo)
 	var opts autobatch.Options
 	if o != nil {
 		opts = *o
@@ -48,14 +48,14 @@ func newRig(t testing.TB, b order.Builder, o *autobatch.Options, lo *ledgermem.O
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	r.done.Go(func() { assert.NoError(t, runner.Run(ctx)) })
-	r.done.Go(func() { assert.NoError(t, r.engine.Run(ctx)) })
+	r.loops.Go(func() { assert.NoError(t, runner.Run(ctx)) })
+	r.loops.Go(func() { assert.NoError(t, r.engine.Run(ctx)) })
 	return r
 }
 
-func (r *rig) end() {
+func (r *engineTest) stopAndWait() {
 	r.stop()
-	r.done.Wait()
+	r.loops.Wait()
 }
 
 // TestHalving: k bad orders of n cost at most 2k(log2(n/k)+1) more submissions, and none if k is
@@ -63,19 +63,19 @@ func (r *rig) end() {
 func TestHalving(t *testing.T) {
 	tier.Plain(t)
 	const n = 256
-	for _, how := range []string{invalid, refuse, unbuildable} {
+	for _, how := range []string{invalidPayload, refusedPayload, unbuildablePayload} {
 		for _, k := range []int{0, 1, 3, 16, n} {
 			for seed := range uint64(2) {
 				synctest.Test(t, func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(seed, uint64(k)))
-					r := newRig(t, builder{}, &autobatch.Options{MaxSize: n}, nil)
+					r := newRig(t, orderBuilder{}, &autobatch.Options{MaxSize: n}, nil)
 					bad := map[int]bool{}
 					for _, i := range rng.Perm(n)[:k] {
 						bad[i] = true
 					}
 					var orders []order.Order
 					for i := range n {
-						o := order.Order{ID: order.ID(fmt.Sprintf("o%03d", i)), Party: "p", Payload: []byte(pay)}
+						o := order.Order{ID: order.ID(fmt.Sprintf("o%03d", i)), Party: "p", Payload: []byte(payPayload)}
 						if bad[i] {
 							o.Payload = []byte(how)
 						}
@@ -94,13 +94,13 @@ func TestHalving(t *testing.T) {
 						}
 						require.Equal(t, want, rec.State, o.ID)
 					}
-					r.end()
+					r.stopAndWait()
 					bound := 1
 					if k > 0 {
 						bound += int(2 * float64(k) * (math.Log2(float64(n)/float64(k)) + 1))
 					}
 					require.LessOrEqual(t, r.books.submissions(), bound, "%d %s", k, how)
-					executed := r.books.executed("p")
+					executed := r.books.executedOrders("p")
 					require.Len(t, executed, n-k)
 					require.IsIncreasing(t, executed, "halves keep the order")
 					require.NoError(t, r.books.check())

@@ -22,42 +22,42 @@ func (c *core) newHints() *hints.Node {
 // Hints tells whether this Engine gets hints that another process has added orders. Without hints
 // it finds them by its regular looks (Options.BatchInterval). Before Run and after it, no hints
 // arrive.
-func (e *Engine) Hints() health.Hints { return health.Hints(e.hints.State(store.TopicOrders)) }
+func (e *Engine) Hints() health.Hints { return health.Hints(e.hintNode.State(store.TopicOrders)) }
 
 // orderHash returns the number that stands for an order in hints.
 func orderHash(id order.ID) uint64 { return store.KeyHash(string(id)) }
 
 // tellOrders tells the processes that make batches that orders wait.
-func (c *core) tellOrders() { c.hints.Tell(store.Hint{WholeTopics: store.TopicOrders}) }
+func (c *core) tellOrders() { c.hintNode.Tell(store.Hint{WholeTopics: store.TopicOrders}) }
 
 // tellLane tells the processes that deliver that a party has a new batch.
 func (c *core) tellLane(party batch.ServiceID) {
-	c.hints.Tell(store.Hint{Lanes: []batch.ServiceID{party}})
+	c.hintNode.Tell(store.Hint{Lanes: []batch.ServiceID{party}})
 }
 
 // tellFinals tells other processes that orders are final, if some process waits for such hints.
 func (c *core) tellFinals(ids []order.ID) {
-	if len(ids) == 0 || !c.hints.Wanted(store.TopicOrderFinals) {
+	if len(ids) == 0 || !c.hintNode.Wanted(store.TopicOrderFinals) {
 		return
 	}
 	h := store.Hint{OrderFinals: make([]uint64, len(ids))}
 	for i, id := range ids {
 		h.OrderFinals[i] = orderHash(id)
 	}
-	c.hints.Tell(h)
+	c.hintNode.Tell(h)
 }
 
 // hearFinals calls heard with the hashes of orders that other processes settled, until ctx is
 // done. It calls look when hints may have been missed.
 func (c *core) hearFinals(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
-	c.hints.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.WholeTopics.Has(store.TopicOrderFinals)) }, look)
+	c.hintNode.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.WholeTopics.Has(store.TopicOrderFinals)) }, look)
 }
 
 // hearOrders looks for idle parties when another process tells that orders wait, until ctx is
 // done.
 func (e *Engine) hearOrders(ctx context.Context) error {
 	look := func() { loop.Poke(e.findParties) }
-	e.hints.Hear(ctx, store.TopicOrders, func(store.Hint) { look() }, look)
+	e.hintNode.Hear(ctx, store.TopicOrders, func(store.Hint) { look() }, look)
 	<-ctx.Done() // Hear returns earlier on a store without hints
 	return nil
 }
@@ -70,13 +70,13 @@ func (e *Engine) hearOutcomes(ctx context.Context) error {
 	defer stop()
 	go func() {
 		select {
-		case <-e.observes:
+		case <-e.outcomesObserved:
 			stop()
 		case <-hearing.Done():
 		}
 	}()
 	read := func() { loop.Poke(e.settler.readVerdicts) }
-	e.hints.Hear(hearing, store.TopicFinals, func(store.Hint) { read() }, read)
+	e.hintNode.Hear(hearing, store.TopicFinals, func(store.Hint) { read() }, read)
 	<-ctx.Done()
 	return nil
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// silent is a store whose hints are all lost.
-type silent struct{ *memory.Store }
+// lostHintsStore is a store whose hints are all lost.
+type lostHintsStore struct{ *memory.Store }
 
-func (silent) Tell(context.Context, store.Hint) error { return nil }
+func (lostHintsStore) Tell(context.Context, store.Hint) error { return nil }
 
 // One process adds an order, a second makes its batch and delivers it, and a third awaits the
 // order. None waits for an interval, and if all hints are lost, none waits longer than the
@@ -35,8 +35,8 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 		most  time.Duration
 	}{
 		"with hints":    {func(s *memory.Store) order.Store { return s }, 10 * time.Second},
-		"all are lost":  {func(s *memory.Store) order.Store { return silent{s} }, 2*time.Minute + 10*time.Second},
-		"none possible": {func(s *memory.Store) order.Store { return deaf{s} }, 2*time.Minute + 10*time.Second},
+		"all are lost":  {func(s *memory.Store) order.Store { return lostHintsStore{s} }, 2*time.Minute + 10*time.Second},
+		"none possible": {func(s *memory.Store) order.Store { return noHintsStore{s} }, 2*time.Minute + 10*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "with hints" {
@@ -44,10 +44,10 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				o := autobatch.Options{BatchInterval: time.Minute, MonitorInterval: time.Minute, FlushAge: time.Nanosecond}
-				r := newRig(t, builder{}, &o, nil)
-				r.end() // this process does not deliver
+				r := newRig(t, orderBuilder{}, &o, nil)
+				r.stopAndWait() // this process does not deliver
 				engine := func() *autobatch.Engine {
-					e, err := autobatch.New(c.store(r.st), builder{}, &o)
+					e, err := autobatch.New(c.store(r.st), orderBuilder{}, &o)
 					require.NoError(t, err)
 					return e
 				}
@@ -62,8 +62,8 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 				require.NoError(t, err)
 				ctx, stop := context.WithCancel(t.Context())
 				start := time.Now()
-				r.done.Go(func() { assert.NoError(t, runner.Run(ctx)) })
-				r.done.Go(func() { assert.NoError(t, makes.Run(ctx)) })
+				r.loops.Go(func() { assert.NoError(t, runner.Run(ctx)) })
+				r.loops.Go(func() { assert.NoError(t, makes.Run(ctx)) })
 				time.Sleep(90 * time.Second) // all are idle by then
 				if h := makes.Hints(); name == "none possible" {
 					require.ErrorIs(t, h.Err, store.ErrUnsupported)
@@ -72,13 +72,13 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 				}
 
 				for i := range 3 {
-					start, it := time.Now(), anOrder("p", i)
+					start, it := time.Now(), newOrder("p", i)
 					require.NoError(t, adds.Add(t.Context(), it))
-					require.Equal(t, order.Confirmed, await(t, awaits, it.ID).State)
+					require.Equal(t, order.Confirmed, awaitOrder(t, awaits, it.ID).State)
 					assert.LessOrEqual(t, time.Since(start), c.most)
 				}
 				stop()
-				r.done.Wait()
+				r.loops.Wait()
 				assert.False(t, makes.Hints().Live)
 				assert.Equal(t, name != "none possible", strings.Contains(log.String(), `msg="hears hints" about=orders way="in memory"`), &log)
 			})
@@ -86,20 +86,20 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 	}
 }
 
-// deaf is a store that has no hints.
-type deaf struct{ *memory.Store }
+// noHintsStore is a store that has no hints.
+type noHintsStore struct{ *memory.Store }
 
-func (deaf) Tell(context.Context, store.Hint) error     { return store.ErrUnsupported }
-func (deaf) Hear(context.Context, store.Listener) error { return store.ErrUnsupported }
+func (noHintsStore) Tell(context.Context, store.Hint) error     { return store.ErrUnsupported }
+func (noHintsStore) Hear(context.Context, store.Listener) error { return store.ErrUnsupported }
 
 // If the Runners are in other processes, their hints make this Engine settle orders at once, until
 // a Runner of this process reports.
 func TestOutcomesOfOtherProcesses(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, builder{}, nil, nil)
-		r.end()
-		engine, err := autobatch.New(r.st, builder{}, &autobatch.Options{BatchInterval: time.Hour, MonitorInterval: time.Hour, FlushAge: time.Nanosecond})
+		r := newRig(t, orderBuilder{}, nil, nil)
+		r.stopAndWait()
+		engine, err := autobatch.New(r.st, orderBuilder{}, &autobatch.Options{BatchInterval: time.Hour, MonitorInterval: time.Hour, FlushAge: time.Nanosecond})
 		require.NoError(t, err)
 		runner, err := dltbatch.New(r.st, r.books, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			if e.Kind == batch.EventFinal {
@@ -108,14 +108,14 @@ func TestOutcomesOfOtherProcesses(t *testing.T) {
 		})})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
-		r.done.Go(func() { assert.NoError(t, runner.Run(ctx)) })
-		r.done.Go(func() { assert.NoError(t, engine.Run(ctx)) })
+		r.loops.Go(func() { assert.NoError(t, runner.Run(ctx)) })
+		r.loops.Go(func() { assert.NoError(t, engine.Run(ctx)) })
 		time.Sleep(90 * time.Second)
 		start := time.Now()
-		require.NoError(t, engine.Add(t.Context(), anOrder("p", 1)))
-		require.Equal(t, order.Confirmed, await(t, engine, anOrder("p", 1).ID).State)
+		require.NoError(t, engine.Add(t.Context(), newOrder("p", 1)))
+		require.Equal(t, order.Confirmed, awaitOrder(t, engine, newOrder("p", 1).ID).State)
 		assert.Less(t, time.Since(start), time.Minute)
 		stop()
-		r.done.Wait()
+		r.loops.Wait()
 	})
 }

@@ -50,15 +50,17 @@ func TestOptionsAreChecked(t *testing.T) {
 	assert.Equal(t, batch.Budget{EveryTry: true}, (&Options{MaxAttempts: -1}).withDefaults().budget(), "unlimited")
 }
 
-func env(m map[string]string) func(string) string { return func(name string) string { return m[name] } }
+func lookupOf(m map[string]string) func(string) string {
+	return func(name string) string { return m[name] }
+}
 
 func TestFromEnv(t *testing.T) {
-	o, err := FromEnv(env(nil))
+	o, err := FromEnv(lookupOf(nil))
 	require.NoError(t, err)
 	assert.True(t, o.Disabled, "disabled by default")
 	assert.Equal(t, Options{Disabled: true}, o, "the rest has its defaults")
 
-	o, err = FromEnv(env(map[string]string{
+	o, err = FromEnv(lookupOf(map[string]string{
 		EnvSwitch: "true", EnvDBType: "psql", EnvMaxSize: "256", EnvMaxBytes: "-1", EnvMaxAttempts: "3", EnvFlushAge: "250ms",
 		EnvBatchInterval: "2s", EnvMonitorInterval: "3s", EnvRetryInterval: "4s", EnvRecoveryInterval: " 5s ",
 	}))
@@ -72,16 +74,16 @@ func TestFromEnv(t *testing.T) {
 		EnvSwitch: "yes please", EnvDBType: "h2", EnvMaxSize: "0", EnvMaxBytes: "-2", EnvMaxAttempts: "many", EnvFlushAge: "-1s",
 		EnvBatchInterval: "0s", EnvMonitorInterval: "1000", EnvRetryInterval: "soon", EnvRecoveryInterval: "-1ms",
 	}
-	_, err = FromEnv(env(bad))
+	_, err = FromEnv(lookupOf(bad))
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 	for name, value := range bad {
 		assert.ErrorContains(t, err, name, "all of them are told at once")
-		_, err := FromEnv(env(map[string]string{name: value}))
+		_, err := FromEnv(lookupOf(map[string]string{name: value}))
 		in, ok := errors.AsType[*batch.InputError](err)
 		require.True(t, ok, name)
 		assert.Equal(t, name, in.Field)
 		assert.NotEmpty(t, in.Want)
 	}
-	_, err = FromEnv(env(map[string]string{EnvRecoveryInterval: "2m"}))
+	_, err = FromEnv(lookupOf(map[string]string{EnvRecoveryInterval: "2m"}))
 	require.ErrorContains(t, err, "RecoveryInterval", "what does not go together")
 }

@@ -19,48 +19,48 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// moments records when the Builder is called for each party.
-type moments struct {
-	builder
+// buildTimes records when the Builder is called for each party.
+type buildTimes struct {
+	orderBuilder
 	fail func(party batch.ServiceID) error
 
-	mu sync.Mutex
-	at map[batch.ServiceID][]time.Time
+	mu      sync.Mutex
+	byParty map[batch.ServiceID][]time.Time
 }
 
-func (m *moments) BuildRound(ctx context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
+func (m *buildTimes) BuildRound(ctx context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
 	m.mu.Lock()
-	if m.at == nil {
-		m.at = map[batch.ServiceID][]time.Time{}
+	if m.byParty == nil {
+		m.byParty = map[batch.ServiceID][]time.Time{}
 	}
-	m.at[party] = append(m.at[party], time.Now())
+	m.byParty[party] = append(m.byParty[party], time.Now())
 	m.mu.Unlock()
 	if m.fail != nil {
 		if err := m.fail(party); err != nil {
 			return batch.Batch{}, err
 		}
 	}
-	return m.builder.BuildRound(ctx, party, orders, round)
+	return m.orderBuilder.BuildRound(ctx, party, orders, round)
 }
 
-func (m *moments) of(party batch.ServiceID) []time.Time {
+func (m *buildTimes) timesOf(party batch.ServiceID) []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.at[party]
+	return m.byParty[party]
 }
 
 // A batch that has used up its budget gives its orders back. The party then waits for
 // RetryInterval, so that a ledger that could not be reached is not tried again at once.
 func TestAPartyRestsAfterABudgetIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, b := memory.New(), &moments{}
+		st, b := memory.New(), &buildTimes{}
 		const pause = 5 * time.Minute
 		e, err := autobatch.New(st, b, &autobatch.Options{RetryInterval: pause})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
+		require.NoError(t, e.Add(ctx, newOrder("p", 1)))
 		time.Sleep(time.Second)
 		claimed, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"p"}, Limit: 1, Window: 1, TTL: time.Minute},
 			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
@@ -74,8 +74,8 @@ func TestAPartyRestsAfterABudgetIsUsedUp(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, batch.Rejected, applied[0].Row.State)
 		time.Sleep(3 * pause)
-		require.Len(t, b.of("p"), 2)
-		rested := b.of("p")[1].Sub(used)
+		require.Len(t, b.timesOf("p"), 2)
+		rested := b.timesOf("p")[1].Sub(used)
 		assert.GreaterOrEqual(t, rested, pause)
 		assert.Less(t, rested, pause+10*time.Second)
 		stop()
@@ -83,15 +83,15 @@ func TestAPartyRestsAfterABudgetIsUsedUp(t *testing.T) {
 	})
 }
 
-// crowd is a store whose oldest settleable batches are in doubt for ever.
-type crowd struct {
+// crowdedStore is a store whose oldest settleable batches are in doubt for ever.
+type crowdedStore struct {
 	*memory.Store
-	held int
+	heldBatches int
 }
 
-func (c crowd) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
+func (c crowdedStore) SettleableBatches(ctx context.Context, limit int) ([]order.Batch, error) {
 	all := make([]order.Batch, 0, limit)
-	for i := range c.held {
+	for i := range c.heldBatches {
 		key := batch.Key{Service: "held", ID: batch.ID(fmt.Sprint("held ", i))}
 		all = append(all, order.Batch{
 			Record: batch.Record{Key: key, State: batch.Invalid, Version: 3, FinalAt: time.Now(), DoubtSince: time.Now()},
@@ -105,13 +105,13 @@ func (c crowd) SettleableBatches(ctx context.Context, limit int) ([]order.Batch,
 // Batches that cannot be settled yet, however many, do not hide younger ones.
 func TestHeldBatchesHideNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := crowd{Store: memory.New(), held: 1000}
-		e, err := autobatch.New(st, builder{}, nil)
+		st := crowdedStore{Store: memory.New(), heldBatches: 1000}
+		e, err := autobatch.New(st, orderBuilder{}, nil)
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
+		require.NoError(t, e.Add(ctx, newOrder("p", 1)))
 		time.Sleep(time.Second)
 		open, _, err := st.List(ctx, store.ListQuery{Open: true})
 		require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestHeldBatchesHideNoOther(t *testing.T) {
 		_, err = st.Cancel(ctx, open[0], batch.By{Actor: "test", Reason: "the quickest verdict"})
 		require.NoError(t, err)
 		time.Sleep(30 * time.Second)
-		final, _, err := st.FinalOrders(ctx, []order.ID{anOrder("p", 1).ID})
+		final, _, err := st.FinalOrders(ctx, []order.ID{newOrder("p", 1).ID})
 		require.NoError(t, err)
 		assert.Len(t, final, 1)
 		stop()
@@ -130,17 +130,17 @@ func TestHeldBatchesHideNoOther(t *testing.T) {
 // A party whose Builder fails is left alone for a time that grows with each failure.
 func TestAFailingPartyIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &moments{fail: func(batch.ServiceID) error { return errors.New("away") }}
+		b := &buildTimes{fail: func(batch.ServiceID) error { return errors.New("away") }}
 		e, err := autobatch.New(memory.New(), b, nil)
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(ctx, anOrder("p", 1)))
+		require.NoError(t, e.Add(ctx, newOrder("p", 1)))
 		time.Sleep(time.Hour)
 		stop()
 		require.NoError(t, <-done)
-		at := b.of("p")
+		at := b.timesOf("p")
 		assert.Greater(t, len(at), 50, "once a minute in the end")
 		assert.Less(t, len(at), 90)
 		assert.GreaterOrEqual(t, at[1].Sub(at[0]), 800*time.Millisecond)

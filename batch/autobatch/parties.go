@@ -13,12 +13,12 @@ import (
 
 // parties decides for which party a batch may be made now.
 type parties struct {
-	o *Options
+	options *Options
 
-	mu        sync.Mutex
-	byParty   map[batch.ServiceID]*partyState
-	probeLine []batch.ServiceID // parties that failed and wait for another try
-	probes    int               // number of such parties in work
+	mu           sync.Mutex
+	byParty      map[batch.ServiceID]*partyState
+	probeLine    []batch.ServiceID // parties that failed and wait for another try
+	probesInWork int               // number of such parties in work
 }
 
 // partyState has what is known of a party.
@@ -81,13 +81,13 @@ func (a *parties) take(party batch.ServiceID) time.Duration {
 	p.lastOrders = time.Now()
 	if p.busy {
 		p.moreOrders = true
-		return a.o.BatchInterval
+		return a.options.BatchInterval
 	}
 	if wait := time.Until(p.pausedUntil); wait > 0 {
 		return wait
 	}
 	if p.failPauses != nil && !a.mayProbe(party, p) {
-		return a.o.BatchInterval
+		return a.options.BatchInterval
 	}
 	p.busy, p.moreOrders = true, false
 	return 0
@@ -101,12 +101,12 @@ func (a *parties) mayProbe(party batch.ServiceID, p *partyState) bool {
 		p.inLine = true
 		a.probeLine = append(a.probeLine, party)
 	}
-	free := max(1, a.o.Workers/4) - a.probes
+	free := max(1, a.options.Workers/4) - a.probesInWork
 	if !slices.Contains(a.probeLine[:min(free, len(a.probeLine))], party) {
 		return false
 	}
 	a.leaveLine(party, p)
-	a.probes++
+	a.probesInWork++
 	p.isProbe = true
 	return true
 }
@@ -119,12 +119,12 @@ func (a *parties) release(party batch.ServiceID, failed bool) (again bool) {
 	p := a.byParty[party]
 	again = p.moreOrders && !failed
 	if p.isProbe {
-		a.probes--
+		a.probesInWork--
 	}
 	p.busy, p.moreOrders, p.isProbe = false, false, false
 	switch {
 	case failed && p.failPauses == nil:
-		p.failPauses = loop.NewPauses(a.o.RecoveryInterval, loop.MaxPause)
+		p.failPauses = loop.NewPauses(a.options.RecoveryInterval, loop.MaxPause)
 		fallthrough
 	case failed:
 		p.pausedUntil = time.Now().Add(p.failPauses.NextBackOff())

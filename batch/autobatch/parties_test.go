@@ -13,7 +13,7 @@ import (
 // A pause does not end a longer one, such as the pause of a party that has failed often.
 func TestTheLongerPauseCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := parties{o: &Options{}, byParty: map[batch.ServiceID]*partyState{}}
+		a := parties{options: &Options{}, byParty: map[batch.ServiceID]*partyState{}}
 		a.pause("p", time.Hour)
 		a.pause("p", time.Minute)
 		assert.Equal(t, time.Hour, a.take("p"))

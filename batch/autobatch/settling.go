@@ -22,9 +22,9 @@ type settler struct {
 	readVerdicts chan struct{} // wakes the reading of verdicts
 }
 
-// settling reads verdicts from the database, where any instance may have recorded them, and
+// settleLoop reads verdicts from the database, where any instance may have recorded them, and
 // writes the new states of the orders.
-func (t *settler) settling(ctx context.Context) error {
+func (t *settler) settleLoop(ctx context.Context) error {
 	held := map[batch.ID]int64{}
 	for {
 		start := time.Now()
@@ -36,7 +36,7 @@ func (t *settler) settling(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !more && !waitForWake(ctx, t.readVerdicts, t.options.MonitorInterval, start, linger) {
+		if !more && !waitForWake(ctx, t.readVerdicts, t.options.MonitorInterval, start, lingerTime) {
 			return nil
 		}
 	}
@@ -55,7 +55,7 @@ func (t *settler) settleSome(ctx context.Context, held map[batch.ID]int64) (more
 	for _, b := range batches {
 		key := b.Record.Key
 		seen[key.ID] = true
-		s, ok := settle(b)
+		s, ok := settlementOf(b)
 		if ok {
 			settled = append(settled, s)
 			continue
@@ -143,8 +143,8 @@ func (t *settler) restParty(s order.Settlement) {
 	}
 }
 
-// expiring fails orders whose deadline passed before they were part of a batch.
-func (t *settler) expiring(ctx context.Context) error {
+// expireLoop fails orders whose deadline passed before they were part of a batch.
+func (t *settler) expireLoop(ctx context.Context) error {
 	for {
 		var expired []order.Verdict
 		err := t.retry(ctx, "", func() (err error) { expired, err = t.expire(ctx); return err })

@@ -20,10 +20,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-var seeds = flag.Int("autobatch.seeds", tier.Seeds(20, 200), "seeds of the simulation")
+var simulationSeeds = flag.Int("autobatch.seeds", tier.Seeds(20, 200), "seeds of the simulation")
 
-// kinds are the ledgers of the simulation, one of them for each seed.
-var kinds = []struct {
+// ledgerKinds are the ledgers of the simulation, one of them for each seed.
+var ledgerKinds = []struct {
 	traits dlt.Traits
 	ignore bool
 }{
@@ -47,7 +47,7 @@ var kinds = []struct {
 // exactly once, in the state that the ledger's books show.
 func TestSimulation(t *testing.T) {
 	tally := map[string]int{}
-	for n := uint64(1); n <= uint64(*seeds); n++ {
+	for n := uint64(1); n <= uint64(*simulationSeeds); n++ {
 		if !t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for what, n := range simulate(t, n) {
@@ -59,7 +59,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Log(tally)
-	if *seeds < 50 {
+	if *simulationSeeds < 50 {
 		return
 	}
 	for _, what := range []string{ // otherwise the seeds prove nothing
@@ -72,7 +72,7 @@ func TestSimulation(t *testing.T) {
 
 func simulate(t *testing.T, seed uint64) map[string]int {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	k := kinds[seed%uint64(len(kinds))]
+	k := ledgerKinds[seed%uint64(len(ledgerKinds))]
 	faults := ledgermem.Faults{
 		Seed: seed, Busy: 0.05, Unavailable: 0.03, Misconfigured: 0.01, LostRequest: 0.05, LostReply: 0.08,
 		Late: 0.08, Hang: 0.02, HangAccepted: 0.03, MaxLatency: 300 * time.Millisecond, MaxDelay: k.traits.LateArrival, LastAttempt: 4,
@@ -84,7 +84,7 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 	away, back := time.Duration(rng.IntN(20))*time.Second, time.Duration(20+rng.IntN(60))*time.Second
 	var restarted atomic.Bool
 	outage := rng.IntN(2) == 0
-	w, stop := newWorld(t, seed, autobatch.Options{
+	w, stop := newSimulation(t, seed, autobatch.Options{
 		MaxSize: 1 + rng.IntN(12), MaxBytes: 20 + rng.IntN(100), MaxAttempts: 1 + rng.IntN(3),
 		BatchInterval: time.Second, Drain: 20 * time.Second,
 	}, ledgermem.Options{
@@ -94,8 +94,8 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 				return ledgermem.Fault{Kind: []ledgermem.FaultKind{ledgermem.Busy, ledgermem.Unavailable}[seed%2]}
 			}
 			f := faults.Fault(a)
-			f.InvalidFirst = f.InvalidFirst && restarted.Load() // otherwise a good order would stay invalid
-			if strings.HasPrefix(string(a.Payload), refuse) {   // dlt/memory refuses on submission only
+			f.InvalidFirst = f.InvalidFirst && restarted.Load()       // otherwise a good order would stay invalid
+			if strings.HasPrefix(string(a.Payload), refusedPayload) { // dlt/memory refuses on submission only
 				switch f.Kind {
 				case ledgermem.LostReply, ledgermem.Late, ledgermem.HangAccepted:
 					f.Kind = ledgermem.LostRequest
@@ -104,18 +104,18 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 			return f
 		},
 	})
-	w.instance(0)
-	w.instance(1)
+	w.runInstances(0)
+	w.runInstances(1)
 	if k.ignore && !k.traits.Resolves {
-		w.lives.Go(w.operate)
+		w.instances.Go(w.actAsOperator)
 	}
 	poison := rng.IntN(6)
 	for i := range 30 + rng.IntN(40) {
-		o := order.Order{ID: order.ID(fmt.Sprintf("o%03d", i)), Party: batch.ServiceID(fmt.Sprint("p", rng.IntN(3))), Payload: []byte(pay)}
+		o := order.Order{ID: order.ID(fmt.Sprintf("o%03d", i)), Party: batch.ServiceID(fmt.Sprint("p", rng.IntN(3))), Payload: []byte(payPayload)}
 		switch rng.IntN(60) {
 		case 0, 1, 2, 3, 4:
 			if poison > 2 {
-				o.Payload = []byte([]string{refuse, invalid, unbuildable}[rng.IntN(3)])
+				o.Payload = []byte([]string{refusedPayload, invalidPayload, unbuildablePayload}[rng.IntN(3)])
 			}
 		case 5, 6:
 			o.Urgent = true
@@ -134,11 +134,11 @@ func simulate(t *testing.T, seed uint64) map[string]int {
 		}
 	}
 	time.Sleep(60 * time.Second)
-	w.calm.Store(true)
+	w.isCalm.Store(true)
 	w.check()
 	stop()
-	w.lives.Wait()
-	return w.tally
+	w.instances.Wait()
+	return w.eventCounts
 }
 
 // TestDeathAtEveryStep: the process dies at each call of the store in turn, before or after the
@@ -149,8 +149,8 @@ func TestDeathAtEveryStep(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				busy := 0
-				w, stop := newWorld(t, last, autobatch.Options{MaxSize: 8, MaxAttempts: 1}, ledgermem.Options{
-					Traits: &kinds[0].traits,
+				w, stop := newSimulation(t, last, autobatch.Options{MaxSize: 8, MaxAttempts: 1}, ledgermem.Options{
+					Traits: &ledgerKinds[0].traits,
 					Fault: func(batch.Attempt) ledgermem.Fault {
 						if busy++; busy == 1 {
 							return ledgermem.Fault{Kind: ledgermem.Busy}
@@ -158,21 +158,21 @@ func TestDeathAtEveryStep(t *testing.T) {
 						return ledgermem.Fault{}
 					},
 				})
-				w.calm.Store(true)
+				w.isCalm.Store(true)
 				for i := range 8 {
-					o := order.Order{ID: order.ID(fmt.Sprintf("o%d", i)), Party: "p", Payload: []byte(pay)}
+					o := order.Order{ID: order.ID(fmt.Sprintf("o%d", i)), Party: "p", Payload: []byte(payPayload)}
 					if i == 5 {
-						o.Payload = []byte(invalid)
+						o.Payload = []byte(invalidPayload)
 					}
 					w.add(1, o)
 				}
-				w.lives.Go(func() {
-					w.live(0, time.Hour, last, after)
-					w.live(0, 1000*time.Hour, 0, false)
+				w.instances.Go(func() {
+					w.runInstance(0, time.Hour, last, after)
+					w.runInstance(0, 1000*time.Hour, 0, false)
 				})
 				w.check()
 				stop()
-				w.lives.Wait()
+				w.instances.Wait()
 			})
 			if t.Failed() {
 				t.Fatalf("died at call %d, after it: %v", last, after)

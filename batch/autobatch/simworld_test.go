@@ -22,28 +22,28 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// world is one simulation: a store, a ledger, and instances that start and die.
-type world struct {
-	t     *testing.T
-	seed  uint64
-	st    *watched
-	books *books
-	start time.Time
-	calm  atomic.Bool // true if no more faults are made
-	o     autobatch.Options
-	all   context.Context
-	front *autobatch.Engine // adds and awaits orders, and does not run
-	lives sync.WaitGroup
-	added map[batch.ServiceID][]order.Order
+// simulation is one simulation: a store, a ledger, and instances that start and die.
+type simulation struct {
+	t             *testing.T
+	seed          uint64
+	st            *unsettledStore
+	books         *checkingLedger
+	start         time.Time
+	isCalm        atomic.Bool // true if no more faults are made
+	options       autobatch.Options
+	ctx           context.Context
+	waitingEngine *autobatch.Engine // adds and awaits orders, and does not run
+	instances     sync.WaitGroup
+	addedOrders   map[batch.ServiceID][]order.Order
 
-	mu    sync.Mutex
-	now   []*autobatch.Engine // the present Engine of each instance
-	deal  int
-	tally map[string]int // number of events of each kind
+	mu          sync.Mutex
+	engines     []*autobatch.Engine // the present Engine of each instance
+	buildCalls  int
+	eventCounts map[string]int // number of events of each kind
 }
 
 // count counts an event.
-func (w *world) count(ev autobatch.OrderEvent) {
+func (w *simulation) count(ev autobatch.OrderEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch ev.Kind {
@@ -56,35 +56,35 @@ func (w *world) count(ev autobatch.OrderEvent) {
 				what = "halved"
 			}
 		}
-		w.tally[string(ev.Kind)+" "+what]++
+		w.eventCounts[string(ev.Kind)+" "+what]++
 	default:
-		w.tally[string(ev.Kind)]++
+		w.eventCounts[string(ev.Kind)]++
 	}
 }
 
-func newWorld(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Options) (*world, context.CancelFunc) {
-	w := &world{t: t, seed: seed, o: o, start: time.Now(), now: make([]*autobatch.Engine, 2), tally: map[string]int{}, added: map[batch.ServiceID][]order.Order{}}
-	w.o.Observer = w.count
+func newSimulation(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Options) (*simulation, context.CancelFunc) {
+	w := &simulation{t: t, seed: seed, options: o, start: time.Now(), engines: make([]*autobatch.Engine, 2), eventCounts: map[string]int{}, addedOrders: map[batch.ServiceID][]order.Order{}}
+	w.options.Observer = w.count
 	mem := memory.New()
-	w.books = newBooks(mem, &lo)
-	w.st = &watched{Store: mem, books: w.books, unsettled: map[batch.ServiceID]map[batch.ID]bool{}}
+	w.books = newCheckingLedger(mem, &lo)
+	w.st = &unsettledStore{Store: mem, books: w.books, unsettled: map[batch.ServiceID]map[batch.ID]bool{}}
 	var stop context.CancelFunc
-	w.all, stop = context.WithCancel(t.Context())
+	w.ctx, stop = context.WithCancel(t.Context())
 	var err error
-	w.front, err = autobatch.New(w.st, builder{}, &o)
+	w.waitingEngine, err = autobatch.New(w.st, orderBuilder{}, &o)
 	require.NoError(t, err)
 	return w, stop
 }
 
-// trip makes a Builder fail sometimes.
-func (w *world) trip([]order.Order) error {
-	if w.calm.Load() {
+// builderError makes a Builder fail sometimes.
+func (w *simulation) builderError([]order.Order) error {
+	if w.isCalm.Load() {
 		return nil
 	}
 	w.mu.Lock()
-	w.deal++
+	w.buildCalls++
 	h := fnv.New64a()
-	fmt.Fprint(h, w.seed, "build", w.deal)
+	fmt.Fprint(h, w.seed, "build", w.buildCalls)
 	w.mu.Unlock()
 	switch h.Sum64() % 20 {
 	case 0:
@@ -95,18 +95,18 @@ func (w *world) trip([]order.Order) error {
 	return nil
 }
 
-// live runs an instance once, for d at most. last is the call of the store at which it dies; 0 if
-// it does not.
-func (w *world) live(i int, d time.Duration, last uint64, after bool) {
-	ctx, cancel := context.WithTimeout(w.all, d)
+// runInstance runs an instance once, for d at most. last is the call of the store at which it
+// dies; 0 if it does not.
+func (w *simulation) runInstance(i int, d time.Duration, last uint64, after bool) {
+	ctx, cancel := context.WithTimeout(w.ctx, d)
 	defer cancel()
-	m := &mortal{watched: w.st, last: last, after: after, kill: cancel, died: func() { w.count(autobatch.OrderEvent{Kind: "died"}) }}
+	m := &mortalStore{unsettledStore: w.st, lastCall: last, diesAfterCall: after, kill: cancel, onDeath: func() { w.count(autobatch.OrderEvent{Kind: "died"}) }}
 	var runner *dltbatch.Runner
-	o := w.o
+	o := w.options
 	if i == 0 {
 		o.Wake = func(s batch.ServiceID) { runner.Wake(s) }
 	}
-	engine, err := autobatch.New(m, builder{trip: w.trip}, &o)
+	engine, err := autobatch.New(m, orderBuilder{err: w.builderError}, &o)
 	require.NoError(w.t, err)
 	ro := &dltbatch.Options{
 		RequestTimeout: 3 * time.Second, ClaimTTL: 12 * time.Second, StuckAfter: 3 * time.Hour, Retry: dltbatch.RetryPolicy{MaxDelay: 4 * time.Second, QuickRetries: -1}, Drain: 5 * time.Second,
@@ -117,87 +117,87 @@ func (w *world) live(i int, d time.Duration, last uint64, after bool) {
 	runner, err = dltbatch.New(m, w.books, ro)
 	require.NoError(w.t, err)
 	w.mu.Lock()
-	w.now[i] = engine
+	w.engines[i] = engine
 	w.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() {
-		if err := runner.Run(ctx); err != nil && !m.dead.Load() {
+		if err := runner.Run(ctx); err != nil && !m.isDead.Load() {
 			w.books.fail("run: %w", err)
 		}
 	})
 	both.Go(func() {
-		if err := engine.Run(ctx); err != nil && !m.dead.Load() {
+		if err := engine.Run(ctx); err != nil && !m.isDead.Load() {
 			w.books.fail("engine: %w", err)
 		}
 	})
 	both.Wait()
 }
 
-// instance starts an instance again and again, until calm; then it runs to the end.
-func (w *world) instance(i int) {
-	w.lives.Go(func() {
+// runInstances starts an instance again and again, until calm; then it runs to the end.
+func (w *simulation) runInstances(i int) {
+	w.instances.Go(func() {
 		rng := rand.New(rand.NewPCG(w.seed, uint64(10+i)))
-		for !w.calm.Load() && w.all.Err() == nil {
+		for !w.isCalm.Load() && w.ctx.Err() == nil {
 			var last uint64
 			if rng.IntN(3) > 0 {
 				last = 1 + rng.Uint64N(120)
 			}
-			w.live(i, time.Duration(rng.IntN(20000))*time.Millisecond, last, rng.IntN(2) == 0)
+			w.runInstance(i, time.Duration(rng.IntN(20000))*time.Millisecond, last, rng.IntN(2) == 0)
 			time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 		}
-		w.live(i, 1000*time.Hour, 0, false)
+		w.runInstance(i, 1000*time.Hour, 0, false)
 	})
 }
 
 // add adds an order through an instance that may die in the call, and then adds it again.
-func (w *world) add(i int, o order.Order) {
+func (w *simulation) add(i int, o order.Order) {
 	w.mu.Lock()
-	e := w.now[i]
+	e := w.engines[i]
 	w.mu.Unlock()
 	if e != nil && i == 0 {
 		_ = e.Add(w.t.Context(), o)
 	}
-	require.NoError(w.t, w.front.Add(w.t.Context(), o))
-	w.added[o.Party] = append(w.added[o.Party], o)
+	require.NoError(w.t, w.waitingEngine.Add(w.t.Context(), o))
+	w.addedOrders[o.Party] = append(w.addedOrders[o.Party], o)
 }
 
-// operate decides about batches that need a decision: a ledger that executes no duplicates may get
-// them again.
-func (w *world) operate() {
+// actAsOperator decides about batches that need a decision: a ledger that executes no duplicates
+// may get them again.
+func (w *simulation) actAsOperator() {
 	for {
 		select {
-		case <-w.all.Done():
+		case <-w.ctx.Done():
 			return
 		case <-time.After(30 * time.Second):
 		}
-		open, _, err := w.st.List(w.all, store.ListQuery{Open: true})
+		open, _, err := w.st.List(w.ctx, store.ListQuery{Open: true})
 		if err != nil {
 			continue
 		}
 		for _, rec := range open {
 			if rec.Decision != "" {
-				_, _ = w.st.Decide(w.all, rec, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "not committed"})
+				_, _ = w.st.Decide(w.ctx, rec, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "not committed"})
 			}
 		}
 	}
 }
 
 // check waits until all is final, and compares the orders with the books.
-func (w *world) check() {
+func (w *simulation) check() {
 	t := w.t
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 	defer cancel()
 	records := map[order.ID]order.Record{}
-	for party, orders := range w.added {
+	for party, orders := range w.addedOrders {
 		for _, o := range orders {
-			rec, err := w.front.Await(ctx, o.ID)
-			require.NoError(t, err, "%s is forgotten: %s", o.ID, w.stuck(party))
+			rec, err := w.waitingEngine.Await(ctx, o.ID)
+			require.NoError(t, err, "%s is forgotten: %s", o.ID, w.stuckText(party))
 			records[o.ID] = rec
 		}
 	}
 	time.Sleep(90 * time.Second) // late submissions have arrived by then
-	for party, orders := range w.added {
-		executed := w.books.executed(party)
+	for party, orders := range w.addedOrders {
+		executed := w.books.executedOrders(party)
 		times, place := map[order.ID]int{}, map[order.ID]int{}
 		for i, id := range executed {
 			times[id]++
@@ -210,10 +210,10 @@ func (w *world) check() {
 			switch rec.State {
 			case order.Confirmed:
 				require.Equal(t, 1, times[o.ID], say)
-				require.Equal(t, pay, string(o.Payload), say)
+				require.Equal(t, payPayload, string(o.Payload), say)
 			case order.Quarantined:
 				require.Zero(t, times[o.ID], say)
-				require.NotEqual(t, pay, string(o.Payload), say)
+				require.NotEqual(t, payPayload, string(o.Payload), say)
 			case order.Failed:
 				require.Zero(t, times[o.ID], say)
 				require.False(t, o.Deadline.IsZero(), say)
@@ -235,8 +235,8 @@ func (w *world) check() {
 	}
 }
 
-// stuck returns a text about what is not final yet, or "".
-func (w *world) stuck(party batch.ServiceID) (say string) {
+// stuckText returns a text about what is not final yet, or "".
+func (w *simulation) stuckText(party batch.ServiceID) (say string) {
 	open, _, _ := w.st.List(context.Background(), store.ListQuery{Open: true, Service: &party})
 	for _, rec := range open {
 		say += fmt.Sprintf("\nbatch %s is %s, %s, attempt %d, spent %d of %v, doubt since %s, expires %s, %v", rec.ID, rec.State, rec.Decision, rec.Attempt, rec.Spent, rec.Budget, rec.DoubtSince, rec.ClaimExpires, rec.Error)

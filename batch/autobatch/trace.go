@@ -8,13 +8,13 @@ import (
 	"github.com/dltbatch/dltbatch/internal/traces"
 )
 
-// traced returns orders with their trace contexts: their own, or else the caller's.
-func (e *Engine) traced(ctx context.Context, orders []order.Order) []order.Order {
+// withTraceParents returns orders with their trace contexts: their own, or else the caller's.
+func (e *Engine) withTraceParents(ctx context.Context, orders []order.Order) []order.Order {
 	return traces.Traced(ctx, &e.traces, e.options.TraceParent, orders, func(o *order.Order) *string { return &o.TraceParent })
 }
 
-// traceOf returns the trace context of a new batch: the Builder's, or else TraceBatch's.
-func (e *Engine) traceOf(ctx context.Context, b batch.Batch, orders []order.Order) string {
+// traceParentOf returns the trace context of a new batch: the Builder's, or else TraceBatch's.
+func (e *Engine) traceParentOf(ctx context.Context, b batch.Batch, orders []order.Order) string {
 	if b.TraceParent != "" || e.options.TraceBatch == nil {
 		return e.traces.Valid(b.TraceParent)
 	}

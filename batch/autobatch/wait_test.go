@@ -18,8 +18,8 @@ import (
 // An Await returns at once if this process expires its order.
 func TestAwaitOfWhatExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, builder{}, &autobatch.Options{MonitorInterval: time.Hour, FlushAge: 24 * time.Hour}, nil)
-		o := anOrder("p", 1)
+		r := newRig(t, orderBuilder{}, &autobatch.Options{MonitorInterval: time.Hour, FlushAge: 24 * time.Hour}, nil)
+		o := newOrder("p", 1)
 		o.Deadline = time.Now().Add(5 * time.Second)
 		start := time.Now()
 		require.NoError(t, r.engine.Add(t.Context(), o))
@@ -27,7 +27,7 @@ func TestAwaitOfWhatExpires(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, order.Failed, rec.State)
 		assert.Less(t, time.Since(start), time.Minute)
-		r.end()
+		r.stopAndWait()
 	})
 }
 
@@ -35,15 +35,15 @@ func TestAwaitOfWhatExpires(t *testing.T) {
 // is not known.
 func TestOrdersAfterTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, builder{}, nil, nil)
-		require.NoError(t, r.engine.Add(t.Context(), anOrder("p", 1)))
-		require.Equal(t, order.Confirmed, await(t, r.engine, anOrder("p", 1).ID).State)
+		r := newRig(t, orderBuilder{}, nil, nil)
+		require.NoError(t, r.engine.Add(t.Context(), newOrder("p", 1)))
+		require.Equal(t, order.Confirmed, awaitOrder(t, r.engine, newOrder("p", 1).ID).State)
 		r.st.StepClock(-time.Hour)
 		start := time.Now()
-		require.NoError(t, r.engine.Add(t.Context(), anOrder("p", 2)))
-		require.Equal(t, order.Confirmed, await(t, r.engine, anOrder("p", 2).ID).State)
+		require.NoError(t, r.engine.Add(t.Context(), newOrder("p", 2)))
+		require.Equal(t, order.Confirmed, awaitOrder(t, r.engine, newOrder("p", 2).ID).State)
 		assert.Less(t, time.Since(start), time.Minute)
-		r.end()
+		r.stopAndWait()
 	})
 }
 
@@ -51,12 +51,12 @@ func TestOrdersAfterTheClockStepsBack(t *testing.T) {
 func TestAPanicInWakeLosesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := map[autobatch.OrderEventKind]int{}
-		e, err := autobatch.New(memory.New(), builder{}, &autobatch.Options{Wake: func(batch.ServiceID) { panic("boom") }, Observer: func(ev autobatch.OrderEvent) { seen[ev.Kind]++ }})
+		e, err := autobatch.New(memory.New(), orderBuilder{}, &autobatch.Options{Wake: func(batch.ServiceID) { panic("boom") }, Observer: func(ev autobatch.OrderEvent) { seen[ev.Kind]++ }})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- e.Run(ctx) }()
-		require.NoError(t, e.Add(t.Context(), anOrder("p", 1)))
+		require.NoError(t, e.Add(t.Context(), newOrder("p", 1)))
 		time.Sleep(time.Minute)
 		cancel()
 		require.NoError(t, <-done)

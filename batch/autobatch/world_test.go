@@ -19,34 +19,35 @@ import (
 
 // The payload of an order decides what happens to its batch.
 const (
-	pay         = "pay"
-	refuse      = "reject"  // the batch is refused on submission
-	invalid     = "invalid" // the ledger answers Invalid about the batch
-	unbuildable = "unbuildable"
+	payPayload         = "pay"
+	refusedPayload     = "reject"  // the batch is refused on submission
+	invalidPayload     = "invalid" // the ledger answers Invalid about the batch
+	unbuildablePayload = "unbuildable"
 )
 
-// builder is a Builder of batches whose payload names their orders, in the format of dlt/memory.
-type builder struct {
-	trip func(orders []order.Order) error // returns the error of the Builder; may be nil
+// orderBuilder is a Builder of batches whose payload names their orders, in the format of
+// dlt/memory.
+type orderBuilder struct {
+	err func(orders []order.Order) error // returns the error of the Builder; may be nil
 }
 
-func (b builder) Build(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
+func (b orderBuilder) Build(ctx context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	return b.BuildRound(ctx, party, orders, 0)
 }
 
-func (b builder) BuildRound(_ context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
-	if b.trip != nil {
-		if err := b.trip(orders); err != nil {
+func (b orderBuilder) BuildRound(_ context.Context, party batch.ServiceID, orders []order.Order, round int64) (batch.Batch, error) {
+	if b.err != nil {
+		if err := b.err(orders); err != nil {
 			return batch.Batch{}, err
 		}
 	}
-	verb, ids := pay, make([]order.ID, len(orders))
+	verb, ids := payPayload, make([]order.ID, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID
 		switch p := string(o.Payload); p {
-		case unbuildable:
+		case unbuildablePayload:
 			return batch.Batch{}, fmt.Errorf("build: %w", &batch.InputError{Field: "payload", Want: "something to build of"})
-		case refuse, invalid:
+		case refusedPayload, invalidPayload:
 			verb = p
 		}
 	}
@@ -58,28 +59,29 @@ func (b builder) BuildRound(_ context.Context, party batch.ServiceID, orders []o
 	return batch.Batch{ID: batch.ID(hex.EncodeToString(sum[:16])), Service: party, Payload: append([]byte(verb+" "), list...)}, nil
 }
 
-// books is a ledger that records the posted payloads, and checks every POST against the store.
-type books struct {
+// checkingLedger is a ledger that records the posted payloads, and checks every POST against the
+// store.
+type checkingLedger struct {
 	*ledgermem.Ledger
 	store *memory.Store
 
 	mu       sync.Mutex
 	contents map[batch.ID]string
 	posts    map[batch.ID]map[int]bool // the posted attempts of each batch
-	wrong    []error
+	mistakes []error
 }
 
-func newBooks(st *memory.Store, o *ledgermem.Options) *books {
-	return &books{Ledger: ledgermem.New(o), store: st, contents: map[batch.ID]string{}, posts: map[batch.ID]map[int]bool{}}
+func newCheckingLedger(st *memory.Store, o *ledgermem.Options) *checkingLedger {
+	return &checkingLedger{Ledger: ledgermem.New(o), store: st, contents: map[batch.ID]string{}, posts: map[batch.ID]map[int]bool{}}
 }
 
-func (b *books) fail(format string, args ...any) {
+func (b *checkingLedger) fail(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wrong = append(b.wrong, fmt.Errorf(format, args...))
+	b.mistakes = append(b.mistakes, fmt.Errorf(format, args...))
 }
 
-func (b *books) Submit(ctx context.Context, a batch.Attempt) error {
+func (b *checkingLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	rec, err := b.store.Get(ctx, a.Key)
 	b.mu.Lock()
 	if b.posts[a.ID] == nil {
@@ -109,15 +111,15 @@ func (b *books) Submit(ctx context.Context, a batch.Attempt) error {
 }
 
 // submissions returns the number of batches posted.
-func (b *books) submissions() int {
+func (b *checkingLedger) submissions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.posts)
 }
 
-// executed returns the executed orders of a party, in order. An order that was executed twice
-// occurs twice.
-func (b *books) executed(party batch.ServiceID) (ids []order.ID) {
+// executedOrders returns the executed orders of a party, in order. An order that was executed
+// twice occurs twice.
+func (b *checkingLedger) executedOrders(party batch.ServiceID) (ids []order.ID) {
 	log := b.Log(party)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,29 +127,29 @@ func (b *books) executed(party batch.ServiceID) (ids []order.ID) {
 		_, list, _ := strings.Cut(b.contents[id], " ")
 		var part []order.ID
 		if err := json.Unmarshal([]byte(list), &part); err != nil {
-			b.wrong = append(b.wrong, fmt.Errorf("contents of %s: %w", id, err))
+			b.mistakes = append(b.mistakes, fmt.Errorf("contents of %s: %w", id, err))
 		}
 		ids = append(ids, part...)
 	}
 	return ids
 }
 
-func (b *books) check() error {
+func (b *checkingLedger) check() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return errors.Join(b.wrong...)
+	return errors.Join(b.mistakes...)
 }
 
-// watched is a store that records, for each party, the batches with unsettled orders.
-type watched struct {
+// unsettledStore is a store that records, for each party, the batches with unsettled orders.
+type unsettledStore struct {
 	*memory.Store
-	books *books
+	books *checkingLedger
 
 	mu        sync.Mutex
 	unsettled map[batch.ServiceID]map[batch.ID]bool
 }
 
-func (w *watched) PrepareBatch(ctx context.Context, b batch.Batch, orders []order.Ref) (bool, error) {
+func (w *unsettledStore) PrepareBatch(ctx context.Context, b batch.Batch, orders []order.Ref) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ok, err := w.Store.PrepareBatch(ctx, b, orders)
@@ -163,7 +165,7 @@ func (w *watched) PrepareBatch(ctx context.Context, b batch.Batch, orders []orde
 	return ok, err
 }
 
-func (w *watched) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
+func (w *unsettledStore) SettleOrders(ctx context.Context, settled []order.Settlement) ([]bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	done, err := w.Store.SettleOrders(ctx, settled)

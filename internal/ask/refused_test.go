@@ -30,8 +30,8 @@ func withEightHands(w *world, made *atomic.Int64) func(*ask.Options) {
 	}
 }
 
-// addAccepted tells the table that the ledger has accepted n batches, and that their acceptances are
-// written.
+// addAccepted tells the table that the ledger has accepted n batches, and that their acceptances
+// are written.
 func (w *world) addAccepted(n int, service func(i int) batch.ServiceID) {
 	for i := range n {
 		id := batch.ID(fmt.Sprint(i))

@@ -36,8 +36,8 @@ const (
 	maxEndpoints      = 1000
 )
 
-// noteAnswers takes the answers to a question, and the times at which it was asked and answered. It
-// returns the batches of the group that their endpoints have forgotten.
+// noteAnswers takes the answers to a question, and the times at which it was asked and answered.
+// It returns the batches of the group that their endpoints have forgotten.
 func (r *restarts) noteAnswers(g *group, byID map[batch.ID]*batch.Status, asked, answered time.Time) (forgotten map[batch.ID]bool) {
 	if g.traits.ResendQuiet == 0 || len(byID) == 0 {
 		return nil

@@ -75,8 +75,9 @@ func (w *eventStreams) sendEvent(t *testing.T, s batch.ServiceID, e dlt.Event) {
 	c <- e
 }
 
-// streamKey returns the service for which a stream was opened. s is "" for the stream of a whole ledger,
-// which is opened in the name of any service, by which a router finds its route. w.mu is held.
+// streamKey returns the service for which a stream was opened. s is "" for the stream of a whole
+// ledger, which is opened in the name of any service, by which a router finds its route. w.mu is
+// held.
 func (w *eventStreams) streamKey(s batch.ServiceID) batch.ServiceID {
 	if s == "" && len(w.open) == 1 {
 		for s = range w.open {

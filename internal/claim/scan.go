@@ -22,8 +22,9 @@ type scan struct {
 	afterLane batch.ServiceID
 	fromStart bool
 	dueAt     time.Time
-	// isHinted is true if another process told of lanes that this one does not know, or of many. The
-	// next scan may then begin at soonest. Scans that were not made move soonest into the past.
+	// isHinted is true if another process told of lanes that this one does not know, or of many.
+	// The next scan may then begin at soonest. Scans that were not made move soonest into the
+	// past.
 	isHinted    atomic.Bool
 	soonestScan time.Time
 	pause       *backoff.ExponentialBackOff // the pauses after failed scans

@@ -20,8 +20,8 @@ type access struct {
 	// ownRow is true if the writes are of this instance's own row. They end no failures of other
 	// writes, because other tables may take no writes.
 	ownRow bool
-	// onTrouble reports a panic outside of loops, where nothing else would log its stack. It is nil
-	// in a loop.
+	// onTrouble reports a panic outside of loops, where nothing else would log its stack. It is
+	// nil in a loop.
 	onTrouble func(error)
 
 	recalled *recall.Batches // learns what the store says about batches; nil outside of loops
@@ -34,8 +34,8 @@ type access struct {
 // givenStore returns the store that New got.
 func (a access) givenStore() store.Store { return a.Store.(substituted).Store }
 
-// newStoreMeter returns the meter of calls to the store. In a loop, the errors for invalid input and
-// for "not found" count as answers, not as failures.
+// newStoreMeter returns the meter of calls to the store. In a loop, the errors for invalid input
+// and for "not found" count as answers, not as failures.
 func newStoreMeter(to callReporter, v *vitals) meter {
 	m := meter{partName: "store", reportCall: to, vitals: v, isAnswer: func(err error) bool {
 		return errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrNotFound)

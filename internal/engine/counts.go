@@ -32,8 +32,8 @@ func nextCounts(c health.Counts, now time.Time, s store.Stats, accepted time.Tim
 	return n
 }
 
-// nonzeroSince returns since when n has not been zero, or the zero time if n is zero. before is its
-// value at the last read.
+// nonzeroSince returns since when n has not been zero, or the zero time if n is zero. before is
+// its value at the last read.
 func nonzeroSince(n int, before, now time.Time) time.Time {
 	switch {
 	case n == 0:

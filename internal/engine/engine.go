@@ -246,7 +246,8 @@ func (e *Engine) Wake(s batch.ServiceID) {
 // wakeQuietly is Wake without a call of the application.
 func (e *Engine) wakeQuietly(s batch.ServiceID) { e.nameLanes([]batch.ServiceID{s}) }
 
-// nameLanes gives lanes to the present Run, and tells other processes of those that it cannot send.
+// nameLanes gives lanes to the present Run, and tells other processes of those that it cannot
+// send.
 func (e *Engine) nameLanes(services []batch.ServiceID) {
 	others := services
 	if r := e.run.Load(); r != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// postableRuns compares the runs of a claim with what this process knows of their batches, and returns
-// the runs that may be posted. If this process has attempted a batch already, the batch is not
-// posted as if it were new, whatever the database says.
+// postableRuns compares the runs of a claim with what this process knows of their batches, and
+// returns the runs that may be posted. If this process has attempted a batch already, the batch is
+// not posted as if it were new, whatever the database says.
 func (a access) postableRuns(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
 	now := time.Now()
 	runs := all[:0]

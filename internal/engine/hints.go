@@ -56,9 +56,9 @@ func (r *run) hearHints(ctx context.Context) {
 	r.hints.Hear(ctx, store.TopicLanes, r.handleHint, r.queuer.Scan)
 }
 
-// handleHint names the lanes of a hint that this Run has served before. A scan finds the others, if
-// they have a batch: names may be made up, and a claim that meets a service decides for good who
-// serves it. A scan also finds all lanes while more lanes are due than one scan reads.
+// handleHint names the lanes of a hint that this Run has served before. A scan finds the others,
+// if they have a batch: names may be made up, and a claim that meets a service decides for good
+// who serves it. A scan also finds all lanes while more lanes are due than one scan reads.
 func (r *run) handleHint(h store.Hint) {
 	_, waiting := r.lanes.Waiting()
 	if h.WholeTopics.Has(store.TopicLanes) || waiting > scanLanes {
@@ -81,9 +81,9 @@ func (r *run) canSend(s batch.ServiceID) bool {
 // tellAllLanes tells other processes that batches wait which this one does not send.
 func (r *run) tellAllLanes() { r.hints.Tell(store.Hint{WholeTopics: store.TopicLanes}) }
 
-// tellAtEnd is tellAllLanes at the end of a Run that leaves batches to others. It waits for the store,
-// for lastWritesTime at most, because the application may close the database after Run. A process that
-// misses the hint finds the batches by a scan.
+// tellAtEnd is tellAllLanes at the end of a Run that leaves batches to others. It waits for the
+// store, for lastWritesTime at most, because the application may close the database after Run. A
+// process that misses the hint finds the batches by a scan.
 func (r *run) tellAtEnd(ctx context.Context) {
 	if !r.store.Abilities().Has(store.CanHint) || r.queuer.Empty(r.options.ScanInterval) {
 		return

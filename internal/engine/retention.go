@@ -16,9 +16,9 @@ const (
 	pruneInterval = time.Minute
 )
 
-// keepPruning removes records that have been final for Options.Retention, until ctx is done: batches
-// and orders, ids in the journal, and acts of operators. It does so once a minute, and goes on at
-// once while a chunk of one kind was full. [store.Store].Prune tells what stays.
+// keepPruning removes records that have been final for Options.Retention, until ctx is done:
+// batches and orders, ids in the journal, and acts of operators. It does so once a minute, and
+// goes on at once while a chunk of one kind was full. [store.Store].Prune tells what stays.
 func (r *run) keepPruning(ctx context.Context) {
 	q := store.PruneQuery{OlderThan: r.options.Retention, Limit: pruneChunk, Tombstone: r.ledger.leavesTombstones}
 	var last time.Time

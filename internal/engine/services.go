@@ -117,9 +117,9 @@ func (v *services) termsOf(s batch.ServiceID) *terms {
 	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
 }
 
-// storeJudgement stores a client's answer about a service, and the admission's judgement. It reports
-// whether the service has become held, or is no longer held. A client that panicked has given no
-// answer.
+// storeJudgement stores a client's answer about a service, and the admission's judgement. It
+// reports whether the service has become held, or is no longer held. A client that panicked has
+// given no answer.
 func (v *services) storeJudgement(s batch.ServiceID, t dlt.Traits, err error) (news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

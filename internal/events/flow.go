@@ -38,8 +38,8 @@ func (f *eventFlow) add(e batch.Event) {
 	}
 }
 
-// isFinalEvent reports whether an event other than EventFinal shows that its batch became final, in
-// a case in which no EventFinal is reported.
+// isFinalEvent reports whether an event other than EventFinal shows that its batch became final,
+// in a case in which no EventFinal is reported.
 func isFinalEvent(e batch.Event) bool {
 	switch e.Act.Action {
 	case "", batch.ActionDecide, batch.ActionCancel:

@@ -15,9 +15,9 @@ import (
 
 var errMaybeBreach = errors.New("the store's answer was lost: the batch may have been final before")
 
-// answerAfterLostReply returns the answer to an outcome whose first answer from the store may have been lost.
-// The second answer has the row as it is now, and not how the first write found it. A breach or
-// halt that is possible is reported, since nothing else reports it.
+// answerAfterLostReply returns the answer to an outcome whose first answer from the store may have
+// been lost. The second answer has the row as it is now, and not how the first write found it. A
+// breach or halt that is possible is reported, since nothing else reports it.
 func (r *Run) answerAfterLostReply(ctx context.Context, w inhand.Recorded) store.Applied {
 	a := w.Applied
 	if a.From != a.Row.State {
@@ -40,9 +40,9 @@ func (r *Run) answerAfterLostReply(ctx context.Context, w inhand.Recorded) store
 	return a
 }
 
-// reportMovedOn reports the events of an outcome whose first answer may have been lost, if the row has
-// changed further before the repeated write, which was fenced. Nothing else reports them. The row,
-// its reports and acts, and the lane's control show whether the first write was made.
+// reportMovedOn reports the events of an outcome whose first answer may have been lost, if the row
+// has changed further before the repeated write, which was fenced. Nothing else reports them. The
+// row, its reports and acts, and the lane's control show whether the first write was made.
 func (r *Run) reportMovedOn(ctx context.Context, w inhand.Recorded) {
 	row := w.Applied.Row
 	event := batch.Event{
@@ -98,8 +98,8 @@ func (r *Run) finalStateMade(ctx context.Context, w inhand.Recorded) (state batc
 	return 0, false
 }
 
-// wasFinalBefore reports whether the batch of a row may have been final before. The store then has a
-// report of a verdict against it or of an attempt that used up its budget, or an operator's act.
+// wasFinalBefore reports whether the batch of a row may have been final before. The store then has
+// a report of a verdict against it or of an attempt that used up its budget, or an operator's act.
 // If the store gives no answer in time, that is reported as trouble.
 func (r *Run) wasFinalBefore(ctx context.Context, key batch.Key, row store.Row) bool {
 	reports, acts, err := r.reportsAndActs(ctx, key)

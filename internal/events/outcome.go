@@ -107,8 +107,8 @@ func changedNoState(w inhand.Recorded) bool {
 	return false
 }
 
-// wasTakenOver reports whether the outcome is the first about an attempt that another instance left
-// behind.
+// wasTakenOver reports whether the outcome is the first about an attempt that another instance
+// left behind.
 func (r *Run) wasTakenOver(w inhand.Recorded) bool {
 	was := w.Was
 	return was != nil && w.By == batch.ByMonitor && was.State == batch.Submitting && was.ClaimedBy != r.options.Instance &&

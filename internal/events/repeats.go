@@ -10,15 +10,15 @@ import (
 type summary[V any] struct {
 	last  V
 	count int
-	// span is the time since the first event or, if over is true, from the first to the last.
+	// span is the time since the first event or, if isLast is true, from the first to the last.
 	span time.Duration
-	// isLast is true if nothing happened since the line before. times is then the number of all
+	// isLast is true if nothing happened since the line before. count is then the number of all
 	// events.
 	isLast bool
 }
 
-// repetitions sums up repeated events by key, so that a log has one line for many. All methods may be
-// called concurrently.
+// repetitions sums up repeated events by key, so that a log has one line for many. All methods may
+// be called concurrently.
 type repetitions[K comparable, V any] struct {
 	interval time.Duration
 	maxKeys  int
@@ -72,8 +72,8 @@ func (l *repetitions[K, V]) reportDue() {
 	}
 }
 
-// takeDue returns the sums to report now, in the order in which they began, and sets the timer for the
-// next ones.
+// takeDue returns the sums to report now, in the order in which they began, and sets the timer for
+// the next ones.
 func (l *repetitions[K, V]) takeDue(now time.Time) []summary[V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -60,7 +60,8 @@ func (s *conditions) setReleased(service batch.ServiceID) {
 	delete(s.haltedLanes, service)
 }
 
-// setUnserved says why the present Run refuses to serve a service; nil says that it serves it by now.
+// setUnserved says why the present Run refuses to serve a service; nil says that it serves it by
+// now.
 func (s *conditions) setUnserved(service batch.ServiceID, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,8 +33,8 @@ type writerRules[T any] struct {
 	mayLinger func(*T) bool      // whether nothing waits for the write of an item
 	size      func(*T) int       // the size of an item in bytes
 	workers   int
-	// onDone is called with every group that was written, onLost with items that were given up, and
-	// trouble for failed writes. None of them may keep the slice.
+	// onDone is called with every group that was written, onLost with items that were given up,
+	// and trouble for failed writes. None of them may keep the slice.
 	onDone, onLost func([]item[T])
 	onTrouble      func(error)
 }
@@ -99,8 +99,8 @@ func (w *Writer[T]) Run(ctx context.Context) {
 type worker[T any] struct {
 	*Writer[T]
 	busyUntil time.Time // until then all items linger, after a write of many
-	// stuckErrors has, by batch, the error of an item that failed and is to be repeated. It is nil if
-	// there is none.
+	// stuckErrors has, by batch, the error of an item that failed and is to be repeated. It is nil
+	// if there is none.
 	stuckErrors  map[batch.Key]error
 	madeProgress bool      // whether the last round wrote items or made groups smaller
 	groupMemory  []item[T] // memory for the next group
@@ -156,7 +156,8 @@ const retryRestFactor = 3
 // fixed cost of a transaction is then the smaller part.
 const manyItems = 16
 
-// fillGroup adds to the group the items that have arrived, or that arrive while the group may linger.
+// fillGroup adds to the group the items that have arrived, or that arrive while the group may
+// linger.
 func (w *worker[T]) fillGroup(group []item[T]) []item[T] {
 	now := time.Now()
 	until, busy := now.Add(w.settings.Linger), w.busyUntil.After(now)

@@ -188,8 +188,8 @@ func (n *Node) Hear(ctx context.Context, topics store.Topics, heard func(store.H
 
 var errEnded = errors.New("the store stopped to listen")
 
-// changeState notes a state, and by how many the calls of Hear that are live change. While another call
-// is live, the state stays live.
+// changeState notes a state, and by how many the calls of Hear that are live change. While another
+// call is live, the state stays live.
 func (n *Node) changeState(t store.Topics, s State, more int) {
 	n.mu.Lock()
 	before := n.states[t]

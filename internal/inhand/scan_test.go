@@ -24,8 +24,8 @@ func (r *tableTest) scan(ids ...string) <-chan []store.Due {
 	return back
 }
 
-// answerWithoutHand makes requests find no free hand or, if hanging is true, none within their group's
-// share.
+// answerWithoutHand makes requests find no free hand or, if hanging is true, none within their
+// group's share.
 func (r *tableTest) answerWithoutHand(hanging bool) {
 	r.setAnswer(func(all []inhand.Question) {
 		var answers []inhand.Answer

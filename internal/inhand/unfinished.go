@@ -1,7 +1,7 @@
 package inhand
 
-// isUnfinished reports whether this process has claimed the batch, or has found its outcome, and has
-// not written the outcome yet.
+// isUnfinished reports whether this process has claimed the batch, or has found its outcome, and
+// has not written the outcome yet.
 func (p Phase) isUnfinished() bool {
 	switch p {
 	case Claimed, Accepted, Writing, Committing:

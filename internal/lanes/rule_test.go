@@ -121,8 +121,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// laneState returns when a lane is due: "-" is never, "found" is now and in the queue of found lanes,
-// and "soon" is after the pause that follows a failure.
+// laneState returns when a lane is due: "-" is never, "found" is now and in the queue of found
+// lanes, and "soon" is after the pause that follows a failure.
 func laneState(t *Table, s batch.ServiceID) string {
 	l := t.lanes[s]
 	if l == nil {

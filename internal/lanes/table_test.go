@@ -315,7 +315,8 @@ func dueLanes(t *Table, in request) (lanes laneIDs) {
 	return lanes
 }
 
-// lanesOfOneClaim returns the lanes that one claim may have: a lane that has failed is claimed alone.
+// lanesOfOneClaim returns the lanes that one claim may have: a lane that has failed is claimed
+// alone.
 func lanesOfOneClaim(t *Table, lanes laneIDs) laneIDs {
 	for i, s := range lanes {
 		if t.lanes[s].pauses != nil {

@@ -140,8 +140,8 @@ func (e *entry) hasMoreThan(have []byte) bool {
 	return len(e.prepared) > len(have) && bytes.HasPrefix(e.prepared, have)
 }
 
-// noteClaim notes the attempt and the bytes of an open row. A requeue of a final batch starts a new
-// entry.
+// noteClaim notes the attempt and the bytes of an open row. A requeue of a final batch starts a
+// new entry.
 func (e *entry) noteClaim(attempt int, prepared []byte) {
 	if e.isFinal {
 		e.isFinal, e.prepared = false, nil

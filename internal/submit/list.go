@@ -24,10 +24,10 @@ func (s *sender) listLength(r run, i int) (n int) {
 	return n
 }
 
-// recordedPart returns for how many of the n batches of one request the result is recorded. Success
-// and doubt hold for each batch. If the ledger certainly took none, only the first batch counts as
-// failed, and the others are put back like batches that were not sent. A list that is refused, or
-// that cannot be taken yet, does not come here: post sends its batches one by one.
+// recordedPart returns for how many of the n batches of one request the result is recorded.
+// Success and doubt hold for each batch. If the ledger certainly took none, only the first batch
+// counts as failed, and the others are put back like batches that were not sent. A list that is
+// refused, or that cannot be taken yet, does not come here: post sends its batches one by one.
 func recordedPart(n int, err error) int {
 	switch dlt.Kind(err) {
 	case batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindRejected, batch.KindNotYet:

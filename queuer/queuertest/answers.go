@@ -74,7 +74,7 @@ func whyInvalid(l batch.Lane, runs []batch.Run) string {
 
 func (s suite) testValid(t *testing.T) {
 	st := s.newStrategy()
-	s.each(t, func(t *testing.T, r *rand.Rand) {
+	s.eachRound(t, func(t *testing.T, r *rand.Rand) {
 		l := s.randomLane(r, st.Window)
 		checkAnswer(t, l, st.Select(l))
 	})
@@ -82,7 +82,7 @@ func (s suite) testValid(t *testing.T) {
 
 func (s suite) testUnchanged(t *testing.T) {
 	st := s.newStrategy()
-	s.each(t, func(t *testing.T, r *rand.Rand) {
+	s.eachRound(t, func(t *testing.T, r *rand.Rand) {
 		l := s.randomLane(r, st.Window)
 		before := cloneLane(l)
 		runs := st.Select(l)

@@ -20,11 +20,11 @@ const (
 	maxWait     = 6
 )
 
-// item is one batch of a service.
-type item struct {
+// openBatch is one batch of a service.
+type openBatch struct {
 	batch.LaneBatch
 	seq          int // its place in the lane
-	from         batch.State
+	cameFrom     batch.State
 	readyTick    int // the tick from which it may be claimed
 	dueTick      int // the tick at which the ledger says more
 	failures     int
@@ -38,29 +38,29 @@ type service struct {
 	t          *testing.T
 	name       batch.ServiceID
 	strategy   queuer.Strategy
-	rng        *rand.Rand
-	now        int
-	nextSeq    int     // seq of the next batch
-	open       []*item // open batches in the order of seq
+	random     *rand.Rand
+	tickNow    int
+	nextSeq    int          // seq of the next batch
+	open       []*openBatch // open batches in the order of seq
 	trace      []string
 	keepsOrder bool // whether the ledger keeps the order of submission, for a strategy that relies on it
 }
 
 func newService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *service {
-	return &service{t: t, name: name, strategy: st, rng: rng, keepsOrder: st.ReliesOnOrder}
+	return &service{t: t, name: name, strategy: st, random: rng, keepsOrder: st.ReliesOnOrder}
 }
 
 // add appends a batch. It must be final in time, even if all batches before it have to go first.
-func (s *service) add(f batch.Footprint) *item {
-	b := &item{seq: s.nextSeq, deadlineTick: s.now + (len(s.open)+2)*maxTicks}
+func (s *service) add(f batch.Footprint) *openBatch {
+	b := &openBatch{seq: s.nextSeq, deadlineTick: s.tickNow + (len(s.open)+2)*maxTicks}
 	b.ID, b.State, b.Footprint = batch.ID(fmt.Sprint(s.nextSeq)), batch.Queued, f
 	s.nextSeq++
 	s.open = append(s.open, b)
 	return b
 }
 
-// show returns the lane as a store shows it, and the item of each position.
-func (s *service) show() (l batch.Lane, items []*item) {
+// visibleLane returns the lane as a store shows it, and the item of each position.
+func (s *service) visibleLane() (l batch.Lane, items []*openBatch) {
 	waiting := 0
 	for _, attempted := range []bool{true, false} {
 		for _, b := range s.open {
@@ -70,7 +70,7 @@ func (s *service) show() (l batch.Lane, items []*item) {
 			if !attempted {
 				waiting++
 			}
-			b.Ready = b.State.Claimable() && s.now >= b.readyTick
+			b.Ready = b.State.Claimable() && s.tickNow >= b.readyTick
 			items = append(items, b)
 		}
 	}
@@ -83,21 +83,21 @@ func (s *service) show() (l batch.Lane, items []*item) {
 
 // claim calls the strategy, checks the answer, and posts up to limit batches.
 func (s *service) claim(limit int) (posted int) {
-	l, items := s.show()
+	l, items := s.visibleLane()
 	runs := s.strategy.Select(l)
 	checkAnswer(s.t, l, runs)
 	for _, run := range runs {
 		run = run[:min(len(run), limit-posted)]
 		for _, p := range run { // the whole run is marked before its first batch is posted
 			b := items[p]
-			b.from, b.State, b.claimedTick = b.State, batch.Submitting, s.now
+			b.cameFrom, b.State, b.claimedTick = b.State, batch.Submitting, s.tickNow
 			b.Attempt++
 		}
 		posted += len(run)
 		for i, p := range run {
 			if !s.post(items[p]) {
 				for _, q := range run[i+1:] {
-					items[q].State = items[q].from
+					items[q].State = items[q].cameFrom
 				}
 				break
 			}
@@ -107,22 +107,22 @@ func (s *service) claim(limit int) (posted int) {
 }
 
 // post posts a batch, and reports whether the run goes on.
-func (s *service) post(b *item) bool {
+func (s *service) post(b *openBatch) bool {
 	for _, o := range s.open {
 		if o == b || !o.Footprint.Conflicts(b.Footprint) {
 			continue
 		}
-		sameRun := o.seq < b.seq && (o.claimedTick == s.now || s.keepsOrder) && o.State == batch.Pending
+		sameRun := o.seq < b.seq && (o.claimedTick == s.tickNow || s.keepsOrder) && o.State == batch.Pending
 		if under := !o.State.Claimable() && o.State != batch.Submitting; o.seq < b.seq && !sameRun || under && !sameRun {
 			require.Failf(s.t, "overtaken", "%s is posted while %s is %s, which it conflicts with\n%s", b.ID, o.ID, o.State, s)
 		}
 	}
-	s.note("posted", b)
-	k := s.rng.IntN(10)
+	s.traceEvent("posted", b)
+	k := s.random.IntN(10)
 	if b.failures == maxFailures {
 		k = 9
 	}
-	b.dueTick = s.now + 1 + s.rng.IntN(maxWait-1)
+	b.dueTick = s.tickNow + 1 + s.random.IntN(maxWait-1)
 	switch k {
 	case 0: // no effect, and not claimable for a while
 		b.State, b.readyTick = batch.Delayed, b.dueTick
@@ -138,49 +138,50 @@ func (s *service) post(b *item) bool {
 
 // tick lets time pass: the ledger decides the batches that are due.
 func (s *service) tick() {
-	s.now++
+	s.tickNow++
 	for _, b := range slices.Clone(s.open) {
-		if s.now > b.deadlineTick {
-			require.Failf(s.t, "starved", "%s is %s after %d ticks\n%s", b.ID, b.State, s.now, s)
+		if s.tickNow > b.deadlineTick {
+			require.Failf(s.t, "starved", "%s is %s after %d ticks\n%s", b.ID, b.State, s.tickNow, s)
 		}
-		if b.dueTick > s.now {
+		if b.dueTick > s.tickNow {
 			continue
 		}
 		switch b.State {
 		case batch.Submitting: // the doubt is resolved: the batch never arrived
-			b.State, b.readyTick = batch.Unknown, s.now
+			b.State, b.readyTick = batch.Unknown, s.tickNow
 		case batch.Pending:
-			if b.failures < maxFailures && s.rng.IntN(20) == 0 { // the batch was accepted, and is lost
-				b.State, b.readyTick = batch.Unknown, s.now
+			if b.failures < maxFailures && s.random.IntN(20) == 0 { // the batch was accepted, and is lost
+				b.State, b.readyTick = batch.Unknown, s.tickNow
 				b.failures++
-				s.note("lost", b)
+				s.traceEvent("lost", b)
 				continue
 			}
-			s.note("final", b)
-			s.open = slices.DeleteFunc(s.open, func(o *item) bool { return o == b })
+			s.traceEvent("final", b)
+			s.open = slices.DeleteFunc(s.open, func(o *openBatch) bool { return o == b })
 		}
 	}
 }
 
-func (s *service) note(what string, b *item) {
-	s.trace = append(s.trace, fmt.Sprintf("%d %s %s", s.now, what, b.ID))
+func (s *service) traceEvent(what string, b *openBatch) {
+	s.trace = append(s.trace, fmt.Sprintf("%d %s %s", s.tickNow, what, b.ID))
 }
 
 // String describes the service for a failure.
 func (s *service) String() string {
-	l, _ := s.show()
-	return fmt.Sprintf("tick %d; the last that happened: %q\n%s", s.now, s.trace[max(0, len(s.trace)-12):], describe(l, nil))
+	l, _ := s.visibleLane()
+	return fmt.Sprintf("tick %d; the last that happened: %q\n%s", s.tickNow, s.trace[max(0, len(s.trace)-12):], describe(l, nil))
 }
 
-// playGames calls test, which plays whole lanes to their end, in a tenth of the suite's rounds.
-func (s suite) playGames(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
+// simulateServices calls test, which plays whole lanes to their end, in a tenth of the suite's
+// rounds.
+func (s suite) simulateServices(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
 	s.rounds = max(1, s.rounds/10)
-	s.each(t, test)
+	s.eachRound(t, test)
 }
 
-// finish plays until all batches are final. No batch may be added afterwards.
-func (s *service) finish() {
+// runToEnd plays until all batches are final. No batch may be added afterwards.
+func (s *service) runToEnd() {
 	for len(s.open) > 0 {
 		s.claim(1 << 30)
 		s.tick()
@@ -191,7 +192,7 @@ func (s *service) finish() {
 // added, whatever the ledger answers and whenever.
 func (s suite) testOrder(t *testing.T) {
 	st := s.newStrategy()
-	s.playGames(t, func(t *testing.T, r *rand.Rand) {
+	s.simulateServices(t, func(t *testing.T, r *rand.Rand) {
 		sv := newService(t, "s", st, r)
 		for range 40 {
 			for range r.IntN(3) {
@@ -200,7 +201,7 @@ func (s suite) testOrder(t *testing.T) {
 			sv.claim(1 + r.IntN(8))
 			sv.tick()
 		}
-		sv.finish()
+		sv.runToEnd()
 	})
 }
 
@@ -209,7 +210,7 @@ func (s suite) testOrder(t *testing.T) {
 // batch that waits for many.
 func (s suite) testStarvation(t *testing.T) {
 	st := s.newStrategy()
-	s.playGames(t, func(t *testing.T, r *rand.Rand) {
+	s.simulateServices(t, func(t *testing.T, r *rand.Rand) {
 		sv := newService(t, "s", st, r)
 		for i := range 1 + r.IntN(3) {
 			sv.add(batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", i)}})
@@ -220,7 +221,7 @@ func (s suite) testStarvation(t *testing.T) {
 			sv.claim(1) // no more than the new batches
 			sv.tick()
 		}
-		sv.finish()
+		sv.runToEnd()
 	})
 }
 
@@ -235,7 +236,7 @@ func (s suite) testFairness(t *testing.T) {
 		for i, k := range which {
 			all[i] = newService(t, batch.ServiceID(fmt.Sprint(k)), st, rand.New(rand.NewPCG(seed, uint64(k))))
 			for range 10 * (1 + k) {
-				all[i].add(randomFootprint(all[i].rng))
+				all[i].add(randomFootprint(all[i].random))
 			}
 		}
 		for range 30 {
@@ -250,7 +251,7 @@ func (s suite) testFairness(t *testing.T) {
 		}
 		return traces
 	}
-	s.playGames(t, func(t *testing.T, r *rand.Rand) {
+	s.simulateServices(t, func(t *testing.T, r *rand.Rand) {
 		seed := r.Uint64()
 		together := play(t, seed, 0, 1, 2, 3)
 		for k := range lanes {

@@ -61,8 +61,8 @@ func Run(t *testing.T, newStrategy func() queuer.Strategy, o *Options) {
 	t.Run("lanes are fair", s.testFairness)
 }
 
-// each calls a test once in each round, with new random numbers, until it fails.
-func (s suite) each(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
+// eachRound calls a test once in each round, with new random numbers, until it fails.
+func (s suite) eachRound(t *testing.T, test func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
 	for round := range s.rounds {
 		test(t, rand.New(rand.NewPCG(s.seed, uint64(round))))

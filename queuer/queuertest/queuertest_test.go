@@ -34,7 +34,7 @@ func TestPipelined(t *testing.T) {
 // stops at its first failure.
 func TestRuns(t *testing.T) {
 	queuertest.Run(t, func() queuer.Strategy {
-		return broken(5, func(l batch.Lane) []batch.Run {
+		return brokenStrategy(5, func(l batch.Lane) []batch.Run {
 			var run batch.Run
 			for p, b := range l.Batches {
 				if !b.State.Claimable() {

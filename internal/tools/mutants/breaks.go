@@ -116,8 +116,8 @@ var promiseBreaks = []breakage{
 	},
 	{
 		name: "claims: two of one batch have one version", file: "internal/claim/claim.go", test: test{"internal/claim", "^(TestWhatMayBeClaimedIsPutBack)$", true},
-		old: "c.wanted, rand.Uint32()",
-		new: "c.wanted, rand.Uint32()&0",
+		old: "c.wantedBatches, rand.Uint32()",
+		new: "c.wantedBatches, rand.Uint32()&0",
 	},
 	// Promise 5: fencing.
 	{
@@ -143,8 +143,8 @@ var promiseBreaks = []breakage{
 	// Promise 6: nothing lost.
 	{
 		name: "nothing lost: a commit that waited for a claim's end is dropped", file: "internal/inhand/entry.go", test: test{"internal/inhand", "^(TestACommitThatIsHeldBack)$", true},
-		old: "\te.beginWrite(out)\n\tearly, streamed := e.takeUnwritten()\n",
-		new: "\te.beginWrite(out)\n\tearly, streamed := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, streamed = e.takeUnwritten()\n\t}\n",
+		old: "\te.startWrite(out)\n\tearly, streamed := e.takeUnwritten()\n",
+		new: "\te.startWrite(out)\n\tearly, streamed := store.Outcome{}, false\n\tif e.Phase != Committing {\n\t\tearly, streamed = e.takeUnwritten()\n\t}\n",
 	},
 	{
 		name: "nothing lost: what was claimed and not posted is not put back", file: "internal/submit/submitter.go", test: test{"internal/submit", "^(Test.*)$", true},
@@ -158,8 +158,8 @@ var promiseBreaks = []breakage{
 	},
 	{
 		name: "nothing lost: orders past their deadline wait for ever", file: "batch/autobatch/engine.go", test: test{"batch/autobatch", "^(TestDeadline)$", true},
-		old: "e.settler.settling, e.settler.expiring,",
-		new: "e.settler.settling,",
+		old: "e.settler.settleLoop, e.settler.expireLoop,",
+		new: "e.settler.settleLoop,",
 	},
 	{
 		name: "nothing lost: a refusal ends the attempts of a withdrawn batch", file: "store/outcome.go", test: test{"store", "^(TestRefusalOfWithdrawn)$", false},
@@ -179,8 +179,8 @@ var promiseBreaks = []breakage{
 	},
 	{
 		name: "fair: lanes with work wait while scans fail", file: "internal/claim/scan.go", test: test{"internal/claim", "^(TestNamedLanesGoOnWhileScansFail)$", true},
-		old: "\t\tp.due = now.Add(max(p.pause.NextBackOff(), share))\n",
-		new: "\t\tp.due = now.Add(max(p.pause.NextBackOff(), share))\n\t\ttime.Sleep(time.Until(p.due))\n",
+		old: "\t\tp.dueAt = now.Add(max(p.pause.NextBackOff(), share))\n",
+		new: "\t\tp.dueAt = now.Add(max(p.pause.NextBackOff(), share))\n\t\ttime.Sleep(time.Until(p.dueAt))\n",
 	},
 	{
 		name: "fair: claims wait for a scan", file: "internal/claim/queuer.go", test: test{"internal/claim", "^(TestNamedLanesGoOnWhileAScanLasts)$", true},
