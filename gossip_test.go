@@ -41,7 +41,7 @@ type leakingProxy struct {
 	ended   chan struct{}
 
 	mu          sync.Mutex
-	plans       map[string][]answerChange // tricks that remain, by kind of request
+	plans       map[string][]answerChange // changes that remain, by kind of request
 	changesMade map[string]int
 }
 
@@ -74,7 +74,7 @@ func (g *leakingProxy) stop() {
 	<-g.ended
 }
 
-// allChangesMade reports whether every trick that both ledgers have was played.
+// allChangesMade reports whether every change for both ledgers was made.
 func (g *leakingProxy) allChangesMade() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -46,7 +46,7 @@ func isCommitOf(id batch.ID) func(store.Outcome) bool {
 	return func(o store.Outcome) bool { return o.Key.ID == id && o.Finding == store.IsCommitted }
 }
 
-// refusingEventLedger is a teller that refuses one batch, and is always busy for another.
+// refusingEventLedger is an eventLedger that refuses one batch, and is always busy for another.
 type refusingEventLedger struct{ *eventLedger }
 
 func (l refusingEventLedger) Submit(ctx context.Context, a batch.Attempt) error {

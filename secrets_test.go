@@ -135,7 +135,7 @@ func newLeakyClient(client dlt.Ledger) *leakyClient {
 	return c
 }
 
-// leakyLedger is a ledger behind a gossip, with a source of batches for it.
+// leakyLedger is a ledger behind a leaking proxy, with a source of batches for it.
 type leakyLedger struct {
 	proxy  *leakingProxy
 	client *leakyClient
@@ -234,7 +234,7 @@ func (o printedCalls) ObserveCall(_ context.Context, c batch.Call) {
 	printErrors(o.out, c.Err)
 }
 
-// run delivers batches until every trick was played. It returns all that was logged, observed and
+// run delivers batches until every change was made. It returns all that was logged, observed and
 // recorded.
 func (c *leakyLedger) run(t *testing.T) string {
 	out := c.client.out
@@ -287,7 +287,7 @@ func (c *leakyLedger) run(t *testing.T) string {
 	}
 	i := 0
 	for ; i < 6 || !c.proxy.allChangesMade(); i++ {
-		require.NoError(t, ctx.Err(), "not every trick was played: %v", c.proxy.plans)
+		require.NoError(t, ctx.Err(), "not every change was made: %v", c.proxy.plans)
 		follow(c.build(t, i))
 	}
 	c.proxy.stop()

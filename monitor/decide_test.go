@@ -59,7 +59,7 @@ func TestDecideEveryWordInEveryState(t *testing.T) {
 		batch.ReportedCommitted, batch.ReportedFailed, batch.ReportedStalled, batch.ReportedVoid, unknownWord,
 	}
 	for state, want := range map[batch.State][]string{
-		//                  no answer unknown     pending       valid     invalid       committed       failed    stalled       void       other
+		// Columns: no answer, unknown, pending, valid, invalid, committed, failed, stalled, void, other
 		batch.Submitting: {"wait", "undecidable", "is pending", "is valid", "is invalid", "is committed", "failed", "is pending", "is void", "wait"},
 		batch.Pending:    {"wait", "undecidable", "wait", "is valid", "is invalid", "is committed", "failed", "wait", "is void", "wait"},
 		batch.Valid:      {"wait", "undecidable", "is pending", "wait", "is invalid", "is committed", "failed", "is pending", "is void", "wait"},

@@ -133,7 +133,7 @@ func (w *simulation) runInstance(i int, d time.Duration, last uint64, after bool
 	both.Wait()
 }
 
-// runInstances starts an instance again and again, until calm; then it runs to the end.
+// runInstances starts an instance again and again, until isCalm; then it runs to the end.
 func (w *simulation) runInstances(i int) {
 	w.instances.Go(func() {
 		rng := rand.New(rand.NewPCG(w.seed, uint64(10+i)))

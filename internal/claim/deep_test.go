@@ -131,7 +131,7 @@ func TestADeepLaneRests(t *testing.T) {
 	})
 }
 
-// lyingStrategy is a strategy that answers wrongly while lie is set.
+// lyingStrategy is a strategy that answers wrongly while lieAbout is set.
 type lyingStrategy struct {
 	mu       sync.Mutex
 	lieAbout func(batch.Lane) []batch.Run // the wrong answer; nil for the right one
