@@ -50,10 +50,12 @@ func brokenStrategies() map[string]struct {
 		test string
 		make func() queuer.Strategy
 	}{
-		"sees nothing":         {"window", func() queuer.Strategy { return brokenStrategy(0, correctAnswer) }},
-		"passes conflicts":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return runsOf(l, isClaimable) })},
-		"forgets the blocked":  {"answers_are_valid", plain(ignoresWaiting)},
-		"takes what waits":     {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return runsOf(l, func(p int, _ batch.LaneBatch) bool { return p == 0 }) })},
+		"sees nothing":        {"window", func() queuer.Strategy { return brokenStrategy(0, correctAnswer) }},
+		"passes conflicts":    {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return runsOf(l, isClaimable) })},
+		"forgets the blocked": {"answers_are_valid", plain(ignoresWaiting)},
+		"takes what waits": {"answers_are_valid", plain(func(l batch.Lane) []batch.Run {
+			return runsOf(l, func(p int, _ batch.LaneBatch) bool { return p == 0 })
+		})},
 		"twice":                {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return slices.Concat(correctAnswer(l), correctAnswer(l)) })},
 		"out of range":         {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return []batch.Run{{len(l.Batches)}} })},
 		"backwards":            {"answers_are_valid", plain(runsBackwards)},
