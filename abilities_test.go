@@ -74,10 +74,10 @@ func TestNewRefusesAStoreThatCannot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := dltbatch.New(c.st, c.ledger, &c.o)
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in)
-			assert.Equal(t, "store", in.Field)
-			assert.Contains(t, in.Value, "dltbatch_test.")
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr)
+			assert.Equal(t, "store", inputErr.Field)
+			assert.Contains(t, inputErr.Value, "dltbatch_test.")
 			for _, text := range c.want {
 				assert.ErrorContains(t, err, text)
 			}
@@ -193,7 +193,7 @@ func TestAServiceThatTheStoreCannotServeIsHeld(t *testing.T) {
 		r := newRunner(t, bareStore{Delivery: memory.New()}, ledger, &dltbatch.Options{Observer: &seen})
 		stop := startRun(t, r)
 		require.NoError(t, r.Add(t.Context(), newBatch("prepares", "a"), newBatch("s", "b")))
-		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "b")).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("s", "b")).State)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ServiceID{"prepares"}, r.Health().HeldServices)
 		require.NoError(t, stop())

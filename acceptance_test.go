@@ -29,7 +29,7 @@ func TestAQuickCommitIsWrittenWithItsAcceptance(t *testing.T) {
 		synctest.Wait() // at its start the Runner may delay the first status query
 		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
-		assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed")
+		assert.Equal(t, int64(3), awaitFinal(t, r, b).Version, "added, claimed, committed")
 	})
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestACommitWaitsForAnotherProcessesClaim(t *testing.T) {
 		r := newStartedRunner(t, st, ledger, nil)
 		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
-		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		assert.InDelta(t, 40, st.heldWrites.Load(), 20, "four writes a second")
 		assert.LessOrEqual(t, time.Since(st.holdUntil), time.Second)
 	})
@@ -97,12 +97,12 @@ func TestAStreamedCommitIsWrittenWithItsAcceptance(t *testing.T) {
 			r := newStartedRunner(t, st, l, nil)
 			first := newBatch("s", "first") // this batch opens the event stream, and its commit is reported
 			require.NoError(t, r.Add(t.Context(), first))
-			await(t, r, first)
+			awaitFinal(t, r, first)
 			time.Sleep(time.Second)
 			for _, id := range []batch.ID{"a", "b"} {
 				b, before := newBatch("s", id), st.recordedOutcomes.Load()
 				require.NoError(t, r.Add(t.Context(), b))
-				assert.Equal(t, int64(3), await(t, r, b).Version, "added, claimed, committed; early: %t", early)
+				assert.Equal(t, int64(3), awaitFinal(t, r, b).Version, "added, claimed, committed; early: %t", early)
 				assert.EqualValues(t, 1, st.recordedOutcomes.Load()-before, "and recorded once; early: %t", early)
 			}
 		})
@@ -183,8 +183,8 @@ func TestARunIsAcknowledgedAtOnce(t *testing.T) {
 // leaves as few batches as possible in doubt.
 func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 	for _, c := range []struct {
-		harmless time.Duration
-		want     batch.State
+		harmlessFor time.Duration
+		want        batch.State
 	}{
 		{0, batch.Pending},
 		{minHarmlessTime - time.Millisecond, batch.Pending},
@@ -192,14 +192,14 @@ func TestAnAcceptanceThatACrashWouldMakeADoubtIsWrittenAtOnce(t *testing.T) {
 		{dlt.Forever, batch.Submitting},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newStartedRunner(t, memory.New(), &alwaysPendingLedger{Ledger: harmlessResendLedger(c.harmless)}, nil)
+			r := newStartedRunner(t, memory.New(), &alwaysPendingLedger{Ledger: harmlessResendLedger(c.harmlessFor)}, nil)
 			synctest.Wait()
 			b := newBatch("s", "a")
 			require.NoError(t, r.Add(t.Context(), b))
 			time.Sleep(5 * time.Millisecond)
 			rec, err := r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
-			assert.Equal(t, c.want, rec.State, c.harmless)
+			assert.Equal(t, c.want, rec.State, c.harmlessFor)
 		})
 	}
 }

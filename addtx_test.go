@@ -117,7 +117,7 @@ func TestAddTxWithoutWake(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 				require.NoError(t, tx.Commit())
 				begun := time.Now()
-				await(t, delivers, newBatch("s", "b"))
+				awaitFinal(t, delivers, newBatch("s", "b"))
 				assert.Less(t, time.Since(begun), 1100*time.Millisecond)
 			})
 		})

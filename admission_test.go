@@ -64,7 +64,7 @@ func TestAClaimHasTimeForBothRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		ttl    time.Duration
 		renews bool
-		held   bool
+		isHeld bool
 	}{
 		"too short":        {least, true, true},
 		"just long enough": {least + 1, true, false},
@@ -80,18 +80,18 @@ func TestAClaimHasTimeForBothRequests(t *testing.T) {
 				require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 				time.Sleep(time.Minute)
 				require.NoError(t, stop())
-				if !c.held {
+				if !c.isHeld {
 					assert.Equal(t, []batch.ID{"a"}, inner.Log("s"))
 					return
 				}
 				assert.Empty(t, inner.Log("s"), "nothing was sent")
 				i := slices.IndexFunc(seen.all, func(e batch.Event) bool { return e.Kind == batch.EventLaneHeld })
 				require.GreaterOrEqual(t, i, 0)
-				var in *batch.InputError
-				require.ErrorAs(t, seen.all[i].Err, &in)
-				assert.Equal(t, "Options.ClaimTTL", in.Field)
-				assert.Equal(t, "7s", in.Value)
-				assert.Contains(t, in.Want, "dlt.Traits.Renews")
+				var inputErr *batch.InputError
+				require.ErrorAs(t, seen.all[i].Err, &inputErr)
+				assert.Equal(t, "Options.ClaimTTL", inputErr.Field)
+				assert.Equal(t, "7s", inputErr.Value)
+				assert.Contains(t, inputErr.Want, "dlt.Traits.Renews")
 			})
 		})
 	}
@@ -100,9 +100,9 @@ func TestAClaimHasTimeForBothRequests(t *testing.T) {
 // A service that its ledger cannot serve is held with its reason, and the others go on.
 func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil    func(t *dlt.Traits)
-		strategy queuer.Strategy
-		reason   string
+		change     func(t *dlt.Traits)
+		strategy   queuer.Strategy
+		wantReason string
 	}{
 		"retention":      {func(t *dlt.Traits) { t.ResendHarmlessFor = 48 * time.Hour }, queuer.Strategy{}, "Retention"},
 		"order":          {func(t *dlt.Traits) { t.KeepsOrder = false }, queuer.Pipelined(4), "KeepsOrder"},
@@ -123,7 +123,7 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 				inner := ledgermem.New(nil)
 				ledger := changeTraits(inner, func(s batch.ServiceID, t *dlt.Traits) {
 					if s == "bad" {
-						c.spoil(t)
+						c.change(t)
 					}
 				})
 				seen := &eventRecorder{}
@@ -145,7 +145,7 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 					if e.Kind == batch.EventLaneHeld {
 						held++
 						assert.Equal(t, batch.ServiceID("bad"), e.Key.Service)
-						assert.ErrorContains(t, e.Err, c.reason)
+						assert.ErrorContains(t, e.Err, c.wantReason)
 					}
 				}
 				assert.Equal(t, 1, held, "told of once")
@@ -154,18 +154,18 @@ func TestAServiceThatCannotBeServedIsHeld(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, batch.CauseUnserved, why.Cause)
 				assert.Equal(t, batch.RemedyLedger, why.Remedy)
-				assert.Contains(t, why.Text, c.reason)
+				assert.Contains(t, why.Text, c.wantReason)
 				desk, err := operator.New(st)
 				require.NoError(t, err)
 				why, err = desk.Explain(t.Context(), bad.Key())
 				require.NoError(t, err)
 				assert.Equal(t, batch.CauseUnserved, why.Cause)
-				assert.Contains(t, why.Text, c.reason, "the instance's row says it")
+				assert.Contains(t, why.Text, c.wantReason, "the instance's row says it")
 				now, err := desk.Situation(t.Context(), operator.CausesQuery{})
 				require.NoError(t, err)
 				require.Len(t, now.Incidents, 1)
 				assert.Equal(t, operator.IncidentUnserved, now.Incidents[0].Kind)
-				assert.Contains(t, now.Incidents[0].Example.Text, c.reason)
+				assert.Contains(t, now.Incidents[0].Example.Text, c.wantReason)
 				assert.Empty(t, now.Moving)
 				require.NoError(t, stop())
 				assert.Empty(t, r.Health().HeldServices)

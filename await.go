@@ -59,7 +59,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 	hearing, stop := context.WithCancel(ctx)
 	defer stop()
 	for first := true; ; first = false {
-		final := r.idlers.Next() // taken before the read, so that no batch becomes final unseen between the two
+		final := r.idleWaiters.Next() // taken before the read, so that no batch becomes final unseen between the two
 		began := time.Now()
 		open, _, err := r.engine.Store().List(ctx, store.ListQuery{Open: true, Limit: 1})
 		if err != nil {
@@ -70,7 +70,7 @@ func (r *Runner) Idle(ctx context.Context) error {
 		}
 		rest := min(idleRest*time.Since(began), r.options.PollInterval)
 		if first {
-			go r.engine.HearEnds(hearing, func([]uint64, bool) { r.idlers.Notify() }, r.idlers.Notify)
+			go r.engine.HearEnds(hearing, func([]uint64, bool) { r.idleWaiters.Notify() }, r.idleWaiters.Notify)
 		}
 		select {
 		case <-ctx.Done():
@@ -94,5 +94,5 @@ const idleRest = 9
 func (r *Runner) onFinal(key batch.Key) {
 	r.engine.Ended(key)
 	r.waiters.Final(key)
-	r.idlers.Notify()
+	r.idleWaiters.Notify()
 }

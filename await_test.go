@@ -74,7 +74,7 @@ func TestAwaitReturnsAtOnce(t *testing.T) {
 			b := newBatch("s", batch.ID(fmt.Sprint(i)))
 			begin := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
-			await(t, r, b)
+			awaitFinal(t, r, b)
 			assert.Less(t, time.Since(begin), time.Second)
 		}
 	})
@@ -118,14 +118,14 @@ func TestAwaitMissesNothing(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond) // wait until the next batch is reported, too
 		}
-		var told time.Time
+		var finalAt time.Time
 		inner := st.duringRead
-		st.duringRead = func() { inner(); told = time.Now() }
-		await(t, r, b)
-		assert.Less(t, time.Since(told), time.Second, "final while it was read")
+		st.duringRead = func() { inner(); finalAt = time.Now() }
+		awaitFinal(t, r, b)
+		assert.Less(t, time.Since(finalAt), time.Second, "final while it was read")
 		assert.Nil(t, st.duringRead)
 		begin := time.Now()
-		await(t, r, b)
+		awaitFinal(t, r, b)
 		assert.Less(t, time.Since(begin), time.Second, "final before")
 	})
 }

@@ -31,11 +31,11 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 			t.Run(by.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					st := memory.New()
-					var bad atomic.Bool
+					var clockIsWrong atomic.Bool
 					traits := ledger.Unforgiving(time.Second)
 					traits.Settle = 30 * time.Second
 					l := ledger.New(&ledger.Options{Traits: &traits, Fault: func(a batch.Attempt) ledger.Fault {
-						if !bad.Load() {
+						if !clockIsWrong.Load() {
 							return ledger.Fault{}
 						}
 						return map[batch.ServiceID]ledger.Fault{
@@ -48,7 +48,7 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 					keepRunning(t, r)
 					time.Sleep(time.Minute)
 					st.StepClock(by)
-					bad.Store(true)
+					clockIsWrong.Store(true)
 					for _, s := range []batch.ServiceID{"busy", "not yet", "lost", "taken", "against", "rejected", "fine"} {
 						for i := range 2 {
 							require.NoError(t, r.Add(t.Context(), batch.Batch{ID: batch.ID(fmt.Sprint(s, i)), Service: s, Payload: []byte("x")}))
@@ -56,7 +56,7 @@ func TestNothingStandsForAStepOfTheClock(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					st.StepClock(-by)
-					bad.Store(false)
+					clockIsWrong.Store(false)
 					time.Sleep(3 * time.Minute)
 					open, _, err := st.List(t.Context(), store.ListQuery{Open: true})
 					require.NoError(t, err)

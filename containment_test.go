@@ -258,7 +258,7 @@ func TestAnObserverThatPanicsIsContained(t *testing.T) {
 		for i := range 3 {
 			b := newBatch("s", batch.ID(fmt.Sprint(i)))
 			require.NoError(t, r.Add(t.Context(), b))
-			assert.Equal(t, batch.Committed, await(t, r, b).State)
+			assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		}
 		require.NoError(t, stop())
 		assert.EqualValues(t, 12, told.Load(), "and it is told of everything")
@@ -294,7 +294,7 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 				})
 				keepRunning(t, r)
 				require.NoError(t, r.Add(t.Context(), newBatch("bad", "a"), newBatch("good", "b")))
-				assert.Equal(t, batch.Committed, await(t, r, newBatch("good", "b")).State)
+				assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("good", "b")).State)
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				rec, err := r.Get(t.Context(), newBatch("bad", "a").Key())
@@ -306,7 +306,7 @@ func TestAStrategyThatPanicsHoldsItsLaneOnly(t *testing.T) {
 				require.Error(t, held[0].Err)
 				require.Error(t, r.Health().Trouble)
 				sulks.Store(false)
-				assert.Equal(t, batch.Committed, await(t, r, newBatch("bad", "a")).State)
+				assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("bad", "a")).State)
 			})
 		})
 	}
@@ -332,7 +332,7 @@ func TestABadAnswerIsReportedAfterTheClaim(t *testing.T) {
 		keepRunning(t, r)
 		require.NoError(t, r.Add(t.Context(), newBatch("bad", "a")))
 		require.NoError(t, <-looked)
-		assert.Equal(t, batch.Committed, await(t, r, newBatch("bad", "a")).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("bad", "a")).State)
 	})
 }
 
@@ -371,7 +371,7 @@ func TestALogHandlerThatPanicsIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStartedRunner(t, memory.New(), ledgermem.New(nil), &dltbatch.Options{Logger: slog.New(panickyLogHandler{})})
 		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
-		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("s", "a")).State)
 		require.ErrorContains(t, r.Health().Trouble, "boom in the log's handler")
 	})
 }

@@ -23,7 +23,7 @@ type dividedLedger struct {
 	dlt.Unimplemented
 
 	mu              sync.Mutex
-	posts           map[batch.ID][]time.Time
+	postTimes       map[batch.ID][]time.Time
 	isWhole         map[batch.ServiceID]bool
 	givesNoEvidence bool // true if the ledger gives no evidence
 }
@@ -37,7 +37,7 @@ func (l *dividedLedger) Traits(batch.ServiceID) dlt.Traits {
 func (l *dividedLedger) Submit(_ context.Context, a batch.Attempt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.posts[a.ID] = append(l.posts[a.ID], time.Now())
+	l.postTimes[a.ID] = append(l.postTimes[a.ID], time.Now())
 	return nil
 }
 
@@ -67,7 +67,7 @@ func (l *dividedLedger) Resolve(_ context.Context, d dlt.Doubt) (dlt.Evidence, e
 func (l *dividedLedger) postsOf(id batch.ID) []time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.posts[id]
+	return l.postTimes[id]
 }
 
 func (l *dividedLedger) makeWhole(s batch.ServiceID) {
@@ -81,7 +81,7 @@ func (l *dividedLedger) makeWhole(s batch.ServiceID) {
 func TestADividedCircuitIsHalted(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &dividedLedger{posts: map[batch.ID][]time.Time{}, isWhole: map[batch.ServiceID]bool{"other": true}}
+		ledger := &dividedLedger{postTimes: map[batch.ID][]time.Time{}, isWhole: map[batch.ServiceID]bool{"other": true}}
 		st := memory.New()
 		var mu sync.Mutex
 		var halts []batch.Event
@@ -105,7 +105,7 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 		require.Len(t, posts, 2)
 		assert.Less(t, posts[1].Sub(begin), 2*dividedStale)
 		assert.Empty(t, ledger.postsOf("b"))
-		assert.Equal(t, batch.Committed, await(t, r, c).State, "only its own lane waits")
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, c).State, "only its own lane waits")
 		control, err := r.Control(t.Context(), batch.Only("s"))
 		require.NoError(t, err)
 		const why = "the nodes of this circuit disagree"
@@ -140,8 +140,8 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 		ledger.makeWhole("s")
 		_, err = r.Release(t.Context(), control, batch.By{Actor: "ann", Reason: "mended"})
 		require.NoError(t, err)
-		assert.Equal(t, batch.Committed, await(t, r, a).State)
-		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, a).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		synctest.Wait()
 		assert.Empty(t, r.Health().HaltedServices)
 		require.NoError(t, stop())
@@ -154,14 +154,14 @@ func TestADividedCircuitIsHalted(t *testing.T) {
 func TestAnExecutionWithoutATrace(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &dividedLedger{posts: map[batch.ID][]time.Time{}, givesNoEvidence: true}
+		ledger := &dividedLedger{postTimes: map[batch.ID][]time.Time{}, givesNoEvidence: true}
 		var mu sync.Mutex
-		var at time.Time
+		var calledAt time.Time
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if e.Kind == batch.EventDecision && at.IsZero() {
-				at = time.Now()
+			if e.Kind == batch.EventDecision && calledAt.IsZero() {
+				calledAt = time.Now()
 			}
 		})})
 		keepRunning(t, r)
@@ -171,7 +171,7 @@ func TestAnExecutionWithoutATrace(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		mu.Lock()
-		took := at.Sub(begin) - dividedStale
+		took := calledAt.Sub(begin) - dividedStale
 		mu.Unlock()
 		t.Logf("reported %s after nothing more could be found out", took)
 		assert.Positive(t, took)

@@ -68,7 +68,7 @@ func TestARequestThatIsLeftBehindPausesNoLaterRun(t *testing.T) {
 		time.Sleep(time.Second)
 		close(release)
 		time.Sleep(time.Minute)
-		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("s", "a")).State)
 		assert.False(t, r.Health().Paused)
 		assert.Empty(t, r.Health().Pauses)
 		assert.Empty(t, seen.ofKind(batch.EventPaused))
@@ -97,18 +97,18 @@ func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 		o := &dltbatch.Options{Strategy: eagerStrategy, Drain: time.Minute}
 		r := newRunner(t, st, ledger, o)
 		stop := startRun(t, r)
-		var all []batch.Batch
+		var batches []batch.Batch
 		order := map[batch.ServiceID][]batch.ID{}
 		for i := range 4 {
 			b := newBatch("s", batch.ID(fmt.Sprint("b", i)))
 			b.Budget = batch.Budget{Attempts: 2, EveryTry: true}
-			all = append(all, b)
+			batches = append(batches, b)
 			order["s"] = append(order["s"], b.ID)
 		}
-		require.NoError(t, r.Add(t.Context(), all...))
+		require.NoError(t, r.Add(t.Context(), batches...))
 		time.Sleep(time.Second)
 		require.NoError(t, stop())
-		for i, b := range all {
+		for i, b := range batches {
 			rec, err := r.Get(t.Context(), b.Key())
 			require.NoError(t, err)
 			want, spent := batch.Queued, 0
@@ -126,7 +126,7 @@ func TestAStopPutsBackWhatWasNotPosted(t *testing.T) {
 		next := newRunner(t, st, ledger, nil)
 		begin := time.Now()
 		stop = startRun(t, next)
-		rec := await(t, next, all[1])
+		rec := awaitFinal(t, next, batches[1])
 		assert.Less(t, time.Since(begin), 15*time.Second, "no claim is waited for")
 		assert.Equal(t, batch.Committed, rec.State)
 		assert.Equal(t, 2, rec.Attempt, "the number grows")

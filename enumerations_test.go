@@ -103,15 +103,15 @@ func TestEnumerationsSeesPlaces(t *testing.T) {
 	}
 }
 
-// source is one file of the module.
-type source struct {
-	name string // path from the root of the module
-	file *ast.File
+// sourceFile is one file of the module.
+type sourceFile struct {
+	name   string // path from the root of the module
+	syntax *ast.File
 }
 
 // parseModule reads the Go files of the module, without tests and without examples that are
 // programs.
-func parseModule(t *testing.T, root fs.FS) (all []source) {
+func parseModule(t *testing.T, root fs.FS) (all []sourceFile) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -130,7 +130,7 @@ func parseModule(t *testing.T, root fs.FS) (all []source) {
 		require.NoError(t, err)
 		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
 		require.NoError(t, err)
-		all = append(all, source{name, file})
+		all = append(all, sourceFile{name, file})
 		return nil
 	}))
 	return all
@@ -144,11 +144,11 @@ type mentions map[string]bool
 // enumerations returns the values of each enumeration, such as "batch.State", and the places that
 // tell its values apart. An enumeration is a type with three exported constants or more, a block
 // of as many exported errors, or the fields of dlt.Traits, which are told apart where one is set.
-func enumerations(all []source) (values map[string][]string, places map[string]map[string]mentions) {
+func enumerations(all []sourceFile) (values map[string][]string, places map[string]map[string]mentions) {
 	values, places = map[string][]string{}, map[string]map[string]mentions{}
 	of := map[string]string{} // the enumeration of each value; both are named with their package's folder
 	for _, s := range all {
-		for _, d := range s.file.Decls {
+		for _, d := range s.syntax.Decls {
 			if g, ok := d.(*ast.GenDecl); ok {
 				addDeclaredValues(s, g, of)
 			}
@@ -163,7 +163,7 @@ func enumerations(all []source) (values map[string][]string, places map[string]m
 		}
 	}
 	for _, s := range all {
-		for _, d := range s.file.Decls {
+		for _, d := range s.syntax.Decls {
 			place := s.name + ":" + nameOf(d)
 			for value := range comparedValues(s, d) {
 				name := of[value]
@@ -181,7 +181,7 @@ func enumerations(all []source) (values map[string][]string, places map[string]m
 }
 
 // addDeclaredValues adds the exported values of a declaration to their enumerations in of.
-func addDeclaredValues(s source, d *ast.GenDecl, of map[string]string) {
+func addDeclaredValues(s sourceFile, d *ast.GenDecl, of map[string]string) {
 	last := "" // the type of the constants that name none, as after iota
 	for _, spec := range d.Specs {
 		if typ, ok := spec.(*ast.TypeSpec); ok && s.qualifiedName(typ.Name) == traitsType {
@@ -213,7 +213,7 @@ func addDeclaredValues(s source, d *ast.GenDecl, of map[string]string) {
 
 // comparedValues yields the values, with their folders, that a declaration compares something
 // with, or lists. It leaves out values that the declaration only returns, passes or sets.
-func comparedValues(s source, d ast.Decl) iter.Seq[string] {
+func comparedValues(s sourceFile, d ast.Decl) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		some := func(list ...ast.Expr) {
 			for _, x := range list {
@@ -262,7 +262,7 @@ func comparedValues(s source, d ast.Decl) iter.Seq[string] {
 // qualifiedName returns the name of a type, constant or variable of a package, preceded by the
 // package's folder in this module or by the import path of another module. It returns "" for any
 // other expression.
-func (s source) qualifiedName(x ast.Expr) string {
+func (s sourceFile) qualifiedName(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:
 		return folderOf(path.Dir(s.name)) + "." + x.Name
@@ -271,7 +271,7 @@ func (s source) qualifiedName(x ast.Expr) string {
 		if !ok {
 			return ""
 		}
-		for _, i := range s.file.Imports {
+		for _, i := range s.syntax.Imports {
 			from, err := strconv.Unquote(i.Path.Value)
 			if err != nil || i.Name != nil && i.Name.Name != pkg.Name || i.Name == nil && path.Base(from) != pkg.Name {
 				continue

@@ -29,7 +29,7 @@ var somebody = batch.By{Actor: "ada", Reason: "to see"}
 type randomLane struct {
 	t          *testing.T
 	rng        *rand.Rand
-	st         *memory.Store
+	store      *memory.Store
 	runner     *dltbatch.Runner
 	desk       *operator.Desk
 	claimQuery store.ClaimQuery
@@ -46,16 +46,16 @@ func newRandomLane(t *testing.T, seed uint64) *randomLane {
 	traits.ResendHarmlessFor = []time.Duration{0, 2 * time.Minute, dlt.Forever}[r.IntN(3)]
 	traits.MaxInFlightPerService = []int{0, 1, 2}[r.IntN(3)]
 	strategy := []queuer.Strategy{queuer.Serial(), queuer.Parallel(0), queuer.Pipelined(2)}[r.IntN(3)]
-	m := &randomLane{t: t, rng: r, st: memory.New(), claims: map[batch.Key]store.Claim{}}
-	m.runner = newRunner(t, m.st, ledgermem.New(&ledgermem.Options{Traits: &traits}), &dltbatch.Options{Strategy: strategy, Instance: "one"})
+	m := &randomLane{t: t, rng: r, store: memory.New(), claims: map[batch.Key]store.Claim{}}
+	m.runner = newRunner(t, m.store, ledgermem.New(&ledgermem.Options{Traits: &traits}), &dltbatch.Options{Strategy: strategy, Instance: "one"})
 	var err error
-	m.desk, err = operator.New(m.st)
+	m.desk, err = operator.New(m.store)
 	require.NoError(t, err)
 	kept, err := relied.Record{Settings: relied.SettingsOf(randomLaneID, traits, time.Minute, strategy)}.Text()
 	require.NoError(t, err)
-	_, err = texts.Serve(t.Context(), m.st, []texts.Served{{Service: randomLaneID, Ledger: traits.Name}})
+	_, err = texts.Serve(t.Context(), m.store, []texts.Served{{Service: randomLaneID, Ledger: traits.Name}})
 	require.NoError(t, err)
-	_, err = texts.Put(t.Context(), m.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: kept})
+	_, err = texts.Put(t.Context(), m.store, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: kept})
 	require.NoError(t, err)
 	m.claimQuery = store.ClaimQuery{
 		Lanes: []batch.ServiceID{randomLaneID}, Limit: 10, Window: strategy.Window, TTL: time.Minute, Instance: "one",
@@ -71,20 +71,20 @@ func newRandomLane(t *testing.T, seed uint64) *randomLane {
 		b := newBatch(randomLaneID, batch.ID(fmt.Sprintf("batch%d", i)))
 		b.Footprint = f
 		b.Budget = batch.Budget{Attempts: r.IntN(2) * 3, EveryTry: r.IntN(2) == 0}
-		require.NoError(t, m.st.Add(t.Context(), b))
+		require.NoError(t, m.store.Add(t.Context(), b))
 		m.keys = append(m.keys, b.Key())
 	}
 	return m
 }
 
 func (m *randomLane) get(key batch.Key) batch.Record {
-	rec, err := m.st.Get(m.t.Context(), key)
+	rec, err := m.store.Get(m.t.Context(), key)
 	require.NoError(m.t, err)
 	return rec
 }
 
 func (m *randomLane) claim() {
-	claimed, err := m.st.Claim(m.t.Context(), m.claimQuery, m.choose)
+	claimed, err := m.store.Claim(m.t.Context(), m.claimQuery, m.choose)
 	require.NoError(m.t, err)
 	for _, run := range claimed.Runs {
 		for _, c := range run.Batches {
@@ -94,7 +94,7 @@ func (m *randomLane) claim() {
 }
 
 func (m *randomLane) record(o store.Outcome) {
-	_, err := m.st.Record(m.t.Context(), []store.Outcome{o})
+	_, err := m.store.Record(m.t.Context(), []store.Outcome{o})
 	require.NoError(m.t, err)
 }
 
@@ -110,7 +110,7 @@ func (m *randomLane) recordPost(key batch.Key, f store.Finding) {
 
 // recordFinding records the monitor's finding about a batch, if the monitor owns it.
 func (m *randomLane) recordFinding(key batch.Key, f store.Finding) {
-	rows, err := m.st.Pending(m.t.Context(), store.PendingQuery{Limit: 100, Lease: time.Second, Services: []batch.ServiceID{randomLaneID}})
+	rows, err := m.store.Pending(m.t.Context(), store.PendingQuery{Limit: 100, Lease: time.Second, Services: []batch.ServiceID{randomLaneID}})
 	require.NoError(m.t, err)
 	for _, row := range rows {
 		if row.Key == key {
@@ -124,10 +124,10 @@ func (m *randomLane) recordFinding(key batch.Key, f store.Finding) {
 }
 
 func (m *randomLane) steer(s store.Steering) {
-	c, err := m.st.Control(m.t.Context(), s.Scope)
+	c, err := m.store.Control(m.t.Context(), s.Scope)
 	require.NoError(m.t, err)
 	s.By, s.Seen = somebody, c.Version
-	_, _, err = m.st.Steer(m.t.Context(), s)
+	_, _, err = m.store.Steer(m.t.Context(), s)
 	require.NoError(m.t, err)
 }
 
@@ -182,7 +182,7 @@ func (m *randomLane) followExplanations(key batch.Key, causes map[batch.Cause]in
 // explain asks the Runner, and a process that has no ledger. Both give the same answer while the
 // Runner's instance runs.
 func (m *randomLane) explain(key batch.Key) batch.Explanation {
-	require.NoError(m.t, new(texts.Presence).Show(m.t.Context(), m.st, store.Instance{ID: "1", Name: "one"}))
+	require.NoError(m.t, new(texts.Presence).Show(m.t.Context(), m.store, store.Instance{ID: "1", Name: "one"}))
 	e, err := m.runner.Explain(m.t.Context(), key)
 	require.NoError(m.t, err)
 	same, err := m.desk.Explain(m.t.Context(), key)

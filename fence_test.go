@@ -63,14 +63,14 @@ func TestADecisionIsAboutTheAttemptThatWasSeen(t *testing.T) {
 		require.Equal(t, again.Version, recordOf(t, r, b).Version, "that it is asked about on and on is no reason to look again")
 
 		_, err = r.Decide(t.Context(), bob, batch.NotExecutedSendAgain, batch.By{Actor: "bob", Reason: "it is not there"})
-		var moved *batch.MovedOnError
-		assert.ErrorAs(t, err, &moved)
+		var movedOn *batch.MovedOnError
+		assert.ErrorAs(t, err, &movedOn)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []batch.ID{"a"}, ledger.Log("s"), "executed once")
 		require.ErrorIs(t, err, batch.ErrMovedOn)
-		assert.Equal(t, again, moved.Now, "what there is to be decided now")
+		assert.Equal(t, again, movedOn.Now, "what there is to be decided now")
 
-		rec, err := r.Decide(t.Context(), moved.Now, batch.WasCommitted, batch.By{Actor: "bob", Reason: "it is there"})
+		rec, err := r.Decide(t.Context(), movedOn.Now, batch.WasCommitted, batch.By{Actor: "bob", Reason: "it is there"})
 		require.NoError(t, err)
 		assert.Equal(t, batch.Committed, rec.State)
 		acts, err := r.History(t.Context(), b.Key())
@@ -101,9 +101,9 @@ func TestWhatHasMovedOnIsLeftAsItIs(t *testing.T) {
 		} {
 			for _, seen := range []batch.Record{old, cancelled} {
 				_, err := do(seen)
-				var moved *batch.MovedOnError
-				require.ErrorAs(t, err, &moved)
-				assert.Equal(t, requeued, moved.Now)
+				var movedOn *batch.MovedOnError
+				require.ErrorAs(t, err, &movedOn)
+				assert.Equal(t, requeued, movedOn.Now)
 				assert.Equal(t, requeued, recordOf(t, r, b))
 			}
 		}
@@ -128,20 +128,20 @@ func TestAReleaseIsOfTheHaltThatWasSeen(t *testing.T) {
 		defer func() { require.NoError(t, stop()) }()
 		bad, worse, next := newBatch("s", "bad"), newBatch("s", "worse"), newBatch("s", "next")
 		require.NoError(t, r.Add(t.Context(), bad, worse, next))
-		await(t, r, bad)
+		awaitFinal(t, r, bad)
 		seen, err := r.Control(t.Context(), batch.Only("s"))
 		require.NoError(t, err)
 		require.Equal(t, bad.ID, seen.HaltedBy)
 		_, err = r.Release(t.Context(), seen, batch.By{Actor: "ada"})
 		require.NoError(t, err)
-		await(t, r, worse)
+		awaitFinal(t, r, worse)
 		_, err = r.Release(t.Context(), seen, batch.By{Actor: "bob"})
-		var moved *batch.MovedOnError
-		assert.ErrorAs(t, err, &moved)
+		var movedOn *batch.MovedOnError
+		assert.ErrorAs(t, err, &movedOn)
 		time.Sleep(time.Minute)
 		require.Equal(t, batch.Queued, recordOf(t, r, next).State, "nobody has looked into the second halt")
 		require.ErrorIs(t, err, batch.ErrMovedOn)
-		assert.Equal(t, worse.ID, moved.Control.HaltedBy)
+		assert.Equal(t, worse.ID, movedOn.Control.HaltedBy)
 		_, err = r.SetPolicy(t.Context(), seen, batch.PolicyContinue, somebody)
 		require.ErrorIs(t, err, batch.ErrMovedOn)
 		_, err = r.Resume(t.Context(), seen, somebody)
@@ -154,6 +154,6 @@ func TestAReleaseIsOfTheHaltThatWasSeen(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Release(t.Context(), now, somebody)
 		require.NoError(t, err)
-		assert.Equal(t, batch.Committed, await(t, r, next).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, next).State)
 	})
 }

@@ -30,7 +30,7 @@ func TestFlows(t *testing.T) {
 		require.NoError(t, r.Add(ctx, b))
 		time.Sleep(4 * time.Second)
 		keepRunning(t, r)
-		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		cancelled := newBatch("s", "cancelled")
 		_, err := r.Pause(ctx, batch.Only("s"), batch.By{Actor: "ada", Reason: "r"})
 		require.NoError(t, err)

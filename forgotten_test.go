@@ -79,10 +79,10 @@ func (l findsByBytesLedger) BatchStatuses(ctx context.Context, s batch.ServiceID
 // executes duplicates.
 func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		at       time.Duration // when the database fails
-		prepares bool
-		strategy queuer.Strategy
+		name       string
+		failsAfter time.Duration // when the database fails
+		prepares   bool
+		strategy   queuer.Strategy
 	}{
 		{"held as Pending", 2 * time.Second, false, queuer.Serial()},
 		{"known to be final", time.Minute, false, queuer.Serial()},
@@ -102,19 +102,19 @@ func TestWhatTheDatabaseForgotIsNotPosted(t *testing.T) {
 				seen := &forgottenErrors{}
 				r, err := dltbatch.New(st, client, &dltbatch.Options{Observer: seen, Strategy: c.strategy})
 				require.NoError(t, err)
-				var all []batch.Batch
+				var batches []batch.Batch
 				for i := range 3 {
 					id := fmt.Sprint("b", i)
-					all = append(all, batch.Batch{ID: batch.ID(id), Service: "s", Payload: []byte(id)})
+					batches = append(batches, batch.Batch{ID: batch.ID(id), Service: "s", Payload: []byte(id)})
 				}
-				require.NoError(t, r.Add(t.Context(), all...))
-				serveFor(t, r, c.at)
+				require.NoError(t, r.Add(t.Context(), batches...))
+				serveFor(t, r, c.failsAfter)
 				before := len(ledger.Log("s"))
-				st.rewind(t, all...)
+				st.rewind(t, batches...)
 				serveFor(t, r, 3*time.Minute)
 				assert.Equal(t, []batch.ID{"b0", "b1", "b2"}, ledger.Log("s"), "%d were executed before", before)
 				assert.NotEmpty(t, seen.errs)
-				for _, b := range all {
+				for _, b := range batches {
 					rec, err := r.Get(t.Context(), b.Key())
 					require.NoError(t, err)
 					assert.Equal(t, batch.Committed, rec.State, "%s: %v", b.ID, rec.Error)

@@ -35,18 +35,18 @@ const (
 // repeats the Authorization header and the path of the request. The path of its own address
 // contains a key.
 type leakingProxy struct {
-	node    http.Handler
-	address string
-	server  *http.Server
-	ended   chan struct{}
+	node        http.Handler
+	address     string
+	server      *http.Server
+	serverEnded chan struct{}
 
 	mu          sync.Mutex
-	plans       map[string][]answerChange // changes that remain, by kind of request
+	changesLeft map[string][]answerChange // changes that remain, by kind of request
 	changesMade map[string]int
 }
 
 func newLeakingProxy(t *testing.T, node http.Handler) *leakingProxy {
-	g := &leakingProxy{node: http.StripPrefix("/"+secretPath, node), address: "127.0.0.1:0", changesMade: map[string]int{}, plans: map[string][]answerChange{
+	g := &leakingProxy{node: http.StripPrefix("/"+secretPath, node), address: "127.0.0.1:0", changesMade: map[string]int{}, changesLeft: map[string][]answerChange{
 		"submit":   {unchangedAnswer, answers400, answers401, unchangedAnswer, answers500, unchangedAnswer, truncatedAnswer, redirectAnswer, unchangedAnswer, redirectToNowhere, unchangedAnswer, resetConnection, answers403},
 		"statuses": {answers401, unchangedAnswer, answers500, truncatedAnswer, redirectAnswer, redirectToNowhere, resetConnection, noJSONAnswer, anotherWordAnswer, answers403},
 		"events":   {answers401, answers500, redirectAnswer, redirectToNowhere, resetConnection, noJSONAnswer},
@@ -62,7 +62,7 @@ func (g *leakingProxy) start(t *testing.T) {
 	require.NoError(t, err)
 	g.address = l.Addr().String()
 	server, ended := &http.Server{Handler: g, ReadHeaderTimeout: time.Minute}, make(chan struct{})
-	g.server, g.ended = server, ended
+	g.server, g.serverEnded = server, ended
 	go func() {
 		defer close(ended)
 		_ = server.Serve(l) // returns when g.http is closed
@@ -71,14 +71,14 @@ func (g *leakingProxy) start(t *testing.T) {
 
 func (g *leakingProxy) stop() {
 	_ = g.server.Close() // closes the open connections, too
-	<-g.ended
+	<-g.serverEnded
 }
 
 // allChangesMade reports whether every change for both ledgers was made.
 func (g *leakingProxy) allChangesMade() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.plans["submit"])+len(g.plans["statuses"])+len(g.plans["events"]) == 0
+	return len(g.changesLeft["submit"])+len(g.changesLeft["statuses"])+len(g.changesLeft["events"]) == 0
 }
 
 func (g *leakingProxy) nextChange(r *http.Request) answerChange {
@@ -93,11 +93,11 @@ func (g *leakingProxy) nextChange(r *http.Request) answerChange {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	plan := g.plans[what]
+	plan := g.changesLeft[what]
 	if len(plan) == 0 {
 		return unchangedAnswer
 	}
-	g.plans[what] = plan[1:]
+	g.changesLeft[what] = plan[1:]
 	g.changesMade[what+" "+string(plan[0])]++
 	return plan[0]
 }

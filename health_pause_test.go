@@ -163,7 +163,7 @@ func TestRunBeginsOnADatabaseThatTakesNoWrites(t *testing.T) {
 		time.Sleep(time.Minute)
 		st.isReadOnly.Store(false)
 		time.Sleep(10 * time.Second)
-		require.Equal(t, batch.Committed, await(t, r, b).State)
+		require.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		require.Equal(t, http.StatusOK, readyStatus(t, probe.Ready(r, nil)))
 		require.NoError(t, stop())
 	})

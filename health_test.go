@@ -22,14 +22,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// outage is the present state of a store or a ledger.
-type outage struct {
+// fault is the present state of a store or a ledger.
+type fault struct {
 	mu        sync.Mutex
 	err       error         // error of every call; nil for none
 	hangUntil chan struct{} // calls hang until it is closed; nil if none hang
 }
 
-func (o *outage) set(down error, hangs bool) {
+func (o *fault) setFault(down error, hangs bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.hangUntil != nil {
@@ -41,7 +41,7 @@ func (o *outage) set(down error, hangs bool) {
 	}
 }
 
-func (o *outage) callError(ctx context.Context) error {
+func (o *fault) callError(ctx context.Context) error {
 	o.mu.Lock()
 	down, hold := o.err, o.hangUntil
 	o.mu.Unlock()
@@ -58,7 +58,7 @@ func (o *outage) callError(ctx context.Context) error {
 // outageStore is a store that fails during an outage.
 type outageStore struct {
 	store.Store
-	*outage
+	*fault
 }
 
 func (s outageStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
@@ -119,7 +119,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 		for _, lasts := range []time.Duration{5 * time.Second, time.Hour} {
 			t.Run(name+" for "+lasts.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					st := outageStore{noHints{memory.New()}, &outage{}}
+					st := outageStore{noHints{memory.New()}, &fault{}}
 					r := newRunner(t, st, ledgermem.New(nil), nil)
 					stop := startRun(t, r)
 					for range 120 { // the Runner is idle
@@ -133,7 +133,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 						require.Equal(t, health.ConditionIdle, h.Ledger.Condition, "nothing was asked of it")
 					}
 					last, since := r.Health().Store.LastSuccess, time.Now()
-					st.set(errDown, hangs)
+					st.setFault(errDown, hangs)
 					h, took := awaitHealth(t, r, 5*time.Second, func(h health.Health) bool { return h.Store.Condition == health.ConditionFailing })
 					t.Logf("seen after %s", took)
 					assert.Equal(t, last, h.Store.LastSuccess)
@@ -154,7 +154,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 							require.NotEqual(t, health.ConditionOK, now.Loops["monitor"].Condition)
 						}
 					}
-					st.set(nil, false)
+					st.setFault(nil, false)
 					_, took = awaitHealth(t, r, 2*time.Minute, func(h health.Health) bool {
 						return h.Store.Condition == health.ConditionOK && h.Loops["queuer"].Condition == health.ConditionOK &&
 							h.Loops["monitor"].Condition == health.ConditionOK
@@ -177,7 +177,7 @@ func TestHealthSeesTheDatabase(t *testing.T) {
 // outageLedger is a ledger that cannot be reached during an outage.
 type outageLedger struct {
 	*ledgermem.Ledger
-	*outage
+	*fault
 }
 
 func (l outageLedger) Submit(ctx context.Context, a batch.Attempt) error {
@@ -208,17 +208,17 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ledger := outageLedger{ledgermem.New(nil), &outage{}}
+				ledger := outageLedger{ledgermem.New(nil), &fault{}}
 				r := newRunner(t, memory.New(), ledger, nil)
 				stop := startRun(t, r)
 				defer func() { require.NoError(t, stop()) }()
 				first, second := newBatch("s", "a"), newBatch("s", "b")
 				require.NoError(t, r.Add(t.Context(), first))
-				await(t, r, first)
+				awaitFinal(t, r, first)
 				require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition)
 				time.Sleep(time.Hour)
 				require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition, "it was not asked since")
-				ledger.set(c.err, c.hangs)
+				ledger.setFault(c.err, c.hangs)
 				require.NoError(t, r.Add(t.Context(), second))
 				since := time.Now()
 				h, took := awaitHealth(t, r, 20*time.Second, func(h health.Health) bool { return h.Ledger.Condition == health.ConditionFailing })
@@ -232,8 +232,8 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 					require.Equal(t, health.ConditionFailing, h.Ledger.Condition, "%+v", h)
 					require.False(t, h.Ledger.FailingSince.After(since.Add(time.Second)))
 				}
-				ledger.set(nil, false)
-				rec := await(t, r, second)
+				ledger.setFault(nil, false)
+				rec := awaitFinal(t, r, second)
 				if rec.State != batch.Committed {
 					t.Fatalf("%+v", rec)
 				}
@@ -249,16 +249,16 @@ func TestHealthShowsADeadLedger(t *testing.T) {
 // failure that no call follows.
 func TestHealthForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := outageLedger{ledgermem.New(nil), &outage{}}
+		ledger := outageLedger{ledgermem.New(nil), &fault{}}
 		r := newRunner(t, memory.New(), ledger, nil)
 		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
-		ledger.set(&dlt.Error{Op: "submit", Kind: dlt.ErrRejected}, false)
+		ledger.setFault(&dlt.Error{Op: "submit", Kind: dlt.ErrRejected}, false)
 		refused := newBatch("s", "refused")
 		require.NoError(t, r.Add(t.Context(), refused))
-		await(t, r, refused)
+		awaitFinal(t, r, refused)
 		require.Equal(t, health.ConditionOK, r.Health().Ledger.Condition)
-		ledger.set(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, false)
+		ledger.setFault(&dlt.Error{Op: "submit", Kind: dlt.ErrUnavailable}, false)
 		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
 		time.Sleep(time.Minute)
@@ -279,7 +279,7 @@ func TestHealthForgets(t *testing.T) {
 // streamLedger is a ledger with a stream for each service, which can be broken.
 type streamLedger struct {
 	*ledgermem.Ledger
-	*outage
+	*fault
 	breakStream chan struct{} // a stream that receives from it breaks
 }
 
@@ -308,7 +308,7 @@ func (l streamLedger) Events(ctx context.Context, services []batch.ServiceID, yi
 // a batch. Health shows the loss until the next event, or until no batch needs the stream.
 func TestHealthShowsALostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger, seen := streamLedger{ledgermem.New(nil), &outage{}, make(chan struct{})}, &eventRecorder{}
+		ledger, seen := streamLedger{ledgermem.New(nil), &fault{}, make(chan struct{})}, &eventRecorder{}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen})
 		stop := startRun(t, r)
 		defer func() { require.NoError(t, stop()) }()
@@ -317,14 +317,14 @@ func TestHealthShowsALostStream(t *testing.T) {
 			for _, s := range []batch.ServiceID{"s", "t"} {
 				b := newBatch(s, id+batch.ID(s))
 				require.NoError(t, r.Add(t.Context(), b))
-				require.Equal(t, batch.Committed, await(t, r, b).State)
+				require.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 			}
 		}
 		deliver("a")
 		synctest.Wait()
 		require.Equal(t, health.ConditionOK, r.Health().Streams.Condition)
 		require.Equal(t, 2, r.Health().OpenStreams)
-		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
+		ledger.setFault(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
 		since := time.Now()
 		ledger.breakStream <- struct{}{}
 		synctest.Wait()
@@ -345,12 +345,12 @@ func TestHealthShowsALostStream(t *testing.T) {
 		assert.Contains(t, told[0].Err.Error(), "stream of events lost")
 		assert.Contains(t, told[0].Err.Error(), "unexpected EOF")
 		require.NotErrorIs(t, told[0].Err, dlt.ErrDoubt, "of no batch")
-		ledger.set(nil, false)
+		ledger.setFault(nil, false)
 		h, took := awaitHealth(t, r, time.Minute, func(h health.Health) bool { return h.Streams.Condition == health.ConditionOK })
 		t.Logf("cleared after %s", took)
 		assert.Empty(t, h.LostStreams)
 		// The stream is lost again, and nothing follows it afterwards.
-		ledger.set(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
+		ledger.setFault(&dlt.Error{Op: "events", Kind: dlt.ErrUnavailable, Err: errDown}, false)
 		ledger.breakStream <- struct{}{}
 		time.Sleep(20 * time.Minute)
 		h = r.Health()
@@ -385,31 +385,31 @@ func TestHealthInJSON(t *testing.T) {
 		"hints": {"live": false, "since": "2030-01-02T03:04:05Z", "error": "connection refused"},
 		"warnings": ["connection refused"], "lost_events": [0, 3],
 		"trouble": "connection refused\nconnection refused", "trouble_at": "2030-01-02T03:04:05Z"}`, string(text))
-	var back health.Health
-	require.NoError(t, json.Unmarshal(text, &back))
-	require.EqualError(t, back.Ledger.Err, "connection refused")
-	require.EqualError(t, back.Trouble, h.Trouble.Error())
-	require.Len(t, back.Warnings, 1)
-	require.EqualError(t, back.Warnings[0], "connection refused")
-	require.EqualError(t, back.Hints.Err, "connection refused")
-	require.EqualError(t, back.Pauses[0].Because, "connection refused")
-	back.Pauses[0].Because = errDown
-	back.Ledger.Err, back.Trouble, back.Warnings, back.Hints.Err = h.Ledger.Err, h.Trouble, h.Warnings, h.Hints.Err
-	assert.Equal(t, h, back)
-	var in *batch.InputError
-	require.ErrorAs(t, json.Unmarshal([]byte(`{"store": {"condition": "fine"}}`), &back), &in)
-	assert.Equal(t, "Condition", in.Field)
-	assert.Equal(t, "fine", in.Value)
+	var decoded health.Health
+	require.NoError(t, json.Unmarshal(text, &decoded))
+	require.EqualError(t, decoded.Ledger.Err, "connection refused")
+	require.EqualError(t, decoded.Trouble, h.Trouble.Error())
+	require.Len(t, decoded.Warnings, 1)
+	require.EqualError(t, decoded.Warnings[0], "connection refused")
+	require.EqualError(t, decoded.Hints.Err, "connection refused")
+	require.EqualError(t, decoded.Pauses[0].Because, "connection refused")
+	decoded.Pauses[0].Because = errDown
+	decoded.Ledger.Err, decoded.Trouble, decoded.Warnings, decoded.Hints.Err = h.Ledger.Err, h.Trouble, h.Warnings, h.Hints.Err
+	assert.Equal(t, h, decoded)
+	var inputErr *batch.InputError
+	require.ErrorAs(t, json.Unmarshal([]byte(`{"store": {"condition": "fine"}}`), &decoded), &inputErr)
+	assert.Equal(t, "Condition", inputErr.Field)
+	assert.Equal(t, "fine", inputErr.Value)
 	_, err = json.Marshal(health.PartHealth{Condition: 9})
-	require.ErrorAs(t, err, &in)
-	assert.Equal(t, "condition(9)", in.Value)
+	require.ErrorAs(t, err, &inputErr)
+	assert.Equal(t, "condition(9)", inputErr.Value)
 	for c := health.ConditionIdle; c <= health.ConditionFailing; c++ {
 		text, err := c.MarshalText()
 		require.NoError(t, err)
 		assert.Equal(t, c.String(), string(text))
-		var back health.Condition
-		require.NoError(t, back.UnmarshalText(text))
-		assert.Equal(t, c, back)
+		var decoded health.Condition
+		require.NoError(t, decoded.UnmarshalText(text))
+		assert.Equal(t, c, decoded)
 	}
 }
 

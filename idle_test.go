@@ -24,20 +24,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// opCounts counts the calls to the store and the ledger.
-type opCounts struct {
+// callCounts counts the calls to the store and the ledger.
+type callCounts struct {
 	mu   sync.Mutex
 	byOp map[string]int
 }
 
-func (a *opCounts) ObserveCall(_ context.Context, c batch.Call) {
+func (a *callCounts) ObserveCall(_ context.Context, c batch.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.byOp[c.Op]++
 }
 
 // takeCounts returns the counts and begins anew.
-func (a *opCounts) takeCounts() map[string]int {
+func (a *callCounts) takeCounts() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	by := a.byOp
@@ -54,7 +54,7 @@ func (noHints) Abilities() store.Abilities { return store.AllAbilities &^ store.
 // too. An Add of another process is seen as soon as on a busy Runner.
 func TestIdleRunnerAsksLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := noHints{memory.New()}, &opCounts{byOp: map[string]int{}}
+		st, seen := noHints{memory.New()}, &callCounts{byOp: map[string]int{}}
 		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		waitIdle(t, r)
@@ -72,7 +72,7 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 		for _, id := range []batch.ID{"b", "c", "d"} { // as if another process had added them
 			since := time.Now()
 			require.NoError(t, st.Add(t.Context(), newBatch("other", id)))
-			await(t, r, newBatch("other", id))
+			awaitFinal(t, r, newBatch("other", id))
 			assert.Less(t, time.Since(since), 2500*time.Millisecond, "a scan, and Await's own look")
 			time.Sleep(time.Minute + 123*time.Millisecond)
 		}
@@ -85,7 +85,7 @@ func TestIdleRunnerAsksLittle(t *testing.T) {
 func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := &cutHintsStore{Store: memory.New()}, &opCounts{byOp: map[string]int{}}
+		st, seen := &cutHintsStore{Store: memory.New()}, &callCounts{byOp: map[string]int{}}
 		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		waitIdle(t, r)
@@ -107,13 +107,13 @@ func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 
 		since := time.Now()
 		require.NoError(t, st.Add(t.Context(), newBatch("other", "b"))) // another process adds, and its hint is lost
-		await(t, r, newBatch("other", "b"))
+		awaitFinal(t, r, newBatch("other", "b"))
 		assert.Less(t, time.Since(since), 17*time.Second)
 		time.Sleep(10 * time.Minute)
 		since = time.Now()
 		require.NoError(t, st.Add(t.Context(), newBatch("other", "c")))
 		require.NoError(t, st.Tell(t.Context(), store.Hint{Lanes: []batch.ServiceID{"other"}}))
-		await(t, r, newBatch("other", "c"))
+		awaitFinal(t, r, newBatch("other", "c"))
 		assert.Less(t, time.Since(since), 100*time.Millisecond)
 
 		time.Sleep(10 * time.Minute)
@@ -121,7 +121,7 @@ func TestIdleRunnerThatHearsAsksLess(t *testing.T) {
 		time.Sleep(time.Second)
 		since = time.Now()
 		require.NoError(t, st.Add(t.Context(), newBatch("other", "d")))
-		await(t, r, newBatch("other", "d"))
+		awaitFinal(t, r, newBatch("other", "d"))
 		assert.Less(t, time.Since(since), 2500*time.Millisecond)
 	})
 }
@@ -160,7 +160,7 @@ func (m *cutHintsStore) cutHints() {
 // work within a short time. A batch that this process adds is sent at once.
 func TestADatabaseMaySleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := memory.New(), &opTimes{}
+		st, seen := memory.New(), &callTimes{}
 		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen, Rest: time.Hour})
 		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 		waitIdle(t, r)
@@ -184,24 +184,24 @@ func TestADatabaseMaySleep(t *testing.T) {
 		assert.Equal(t, http.StatusOK, answer.Code, answer.Body)
 		since := time.Now()
 		require.NoError(t, r.Add(t.Context(), newBatch("s", "b")))
-		await(t, r, newBatch("s", "b"))
+		awaitFinal(t, r, newBatch("s", "b"))
 		assert.Less(t, time.Since(since), 100*time.Millisecond)
 	})
 }
 
-// opTimes are when calls to the store were made.
-type opTimes struct {
+// callTimes are when calls to the store were made.
+type callTimes struct {
 	mu    sync.Mutex
 	times []time.Time
 }
 
-func (a *opTimes) ObserveCall(context.Context, batch.Call) {
+func (a *callTimes) ObserveCall(context.Context, batch.Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.times = append(a.times, time.Now())
 }
 
-func (a *opTimes) takeTimes() []time.Time {
+func (a *callTimes) takeTimes() []time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := a.times
@@ -219,7 +219,7 @@ func TestIdleRunnerFindsWhatOthersLeftInAPausedLane(t *testing.T) {
 			func(batch.Lane) []batch.Run { return []batch.Run{{0}} })
 		require.NoError(t, err)
 		require.Len(t, claimed.Runs, 1)
-		seen := &opCounts{byOp: map[string]int{}}
+		seen := &callCounts{byOp: map[string]int{}}
 		r := newStartedRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Calls: seen})
 		_, err = r.Pause(ctx, batch.Everything(), somebody)
 		require.NoError(t, err)
@@ -249,7 +249,7 @@ func testOthersHear(t *testing.T, phase time.Duration) {
 	time.Sleep(time.Hour + phase)
 	since := time.Now()
 	require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
-	await(t, waits, newBatch("s", "a"))
+	awaitFinal(t, waits, newBatch("s", "a"))
 	assert.Less(t, time.Since(since), 5*time.Second)
 	require.NoError(t, stop())
 
@@ -263,18 +263,18 @@ func testOthersHear(t *testing.T, phase time.Duration) {
 	}
 	require.NoError(t, stop())
 	since = time.Now()
-	await(t, waits, newBatch("t", "2"))
+	awaitFinal(t, waits, newBatch("t", "2"))
 	assert.Less(t, time.Since(since), 5*time.Second)
 }
 
 // slowListStore is a store whose lists take 5 ms.
 type slowListStore struct {
 	*memory.Store
-	lists atomic.Int64
+	listCalls atomic.Int64
 }
 
 func (s *slowListStore) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
-	s.lists.Add(1)
+	s.listCalls.Add(1)
 	time.Sleep(5 * time.Millisecond)
 	return s.Store.List(ctx, q)
 }
@@ -294,12 +294,12 @@ func TestIdleListsATenthOfTheTime(t *testing.T) {
 			require.NoError(t, r.Add(t.Context(), newBatch(batch.ServiceID(fmt.Sprint(i%50)), batch.ID(fmt.Sprint(i)))))
 			time.Sleep(time.Millisecond)
 		}
-		lists := st.lists.Load()
+		lists := st.listCalls.Load()
 		assert.LessOrEqual(t, lists, int64(40), "in 1.5 s, and some in every PollInterval")
 		assert.Greater(t, lists, int64(15), "it looks when batches become final")
 		_, err = r.Resume(t.Context(), held, batch.By{Actor: "ada"})
 		require.NoError(t, err)
-		await(t, r, newBatch("held", "h"))
+		awaitFinal(t, r, newBatch("held", "h"))
 		last := time.Now()
 		require.NoError(t, <-done)
 		assert.Less(t, time.Since(last), 200*time.Millisecond)

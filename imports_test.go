@@ -78,20 +78,20 @@ var allowedImports = []struct {
 	{"internal/engine", []string{"batch", "store", "dlt", "health", "queuer", "submitter", "monitor", "internal/"}},
 }
 
-type goPackage struct {
+type listedPackage struct {
 	ImportPath string
 	Imports    []string
 	Standard   bool
 	Deps       []string
 }
 
-func goList(t *testing.T, args ...string) []goPackage {
+func goList(t *testing.T, args ...string) []listedPackage {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Standard,Deps"}, args...)...).Output()
 	require.NoError(t, err)
-	var all []goPackage
+	var all []listedPackage
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var l goPackage
+		var l listedPackage
 		err := dec.Decode(&l)
 		if errors.Is(err, io.EOF) {
 			return all

@@ -116,7 +116,7 @@ func TestALaneThatAnotherInstanceSetsFreeIsLookedAt(t *testing.T) {
 			b := newBatch("s", batch.ID(fmt.Sprint(i)))
 			added := time.Now()
 			require.NoError(t, r.Add(t.Context(), b))
-			await(t, other, b)
+			awaitFinal(t, other, b)
 			synctest.Wait() // until the observer has got the event
 			claims := seen.ofKind(batch.EventClaimed)
 			require.Len(t, claims, i+1)
@@ -155,9 +155,9 @@ func TestALaneWhoseBatchAnotherInstanceDecidedIsLookedAt(t *testing.T) {
 		time.Sleep(time.Second)
 		next, begin := newBatch("s", "b"), time.Now()
 		require.NoError(t, r.Add(t.Context(), next))
-		await(t, r, next)
+		awaitFinal(t, r, next)
 		assert.Less(t, time.Since(begin), time.Second)
-		require.Equal(t, batch.Rejected, await(t, r, b).State)
+		require.Equal(t, batch.Rejected, awaitFinal(t, r, b).State)
 	})
 }
 
@@ -187,7 +187,7 @@ func TestAWakeDoesNotHideTheEndOfARun(t *testing.T) {
 		next := newBatch("s", "b")
 		require.NoError(t, st.Add(t.Context(), next))
 		r.Wake("s")
-		await(t, r, next)
+		awaitFinal(t, r, next)
 		assert.Less(t, time.Since(begin), 3*time.Second)
 	})
 }

@@ -24,7 +24,7 @@ func TestPipelinedGoesInLists(t *testing.T) {
 		traits.MaxList = 5
 		ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: time.Second})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
-		var all []batch.Batch
+		var batches []batch.Batch
 		var good []batch.ID
 		for i := range 20 {
 			b := newBatch("s", batch.ID(fmt.Sprintf("%02d", i)))
@@ -33,13 +33,13 @@ func TestPipelinedGoesInLists(t *testing.T) {
 			} else {
 				good = append(good, b.ID)
 			}
-			all = append(all, b)
+			batches = append(batches, b)
 		}
-		require.NoError(t, r.Add(t.Context(), all...))
+		require.NoError(t, r.Add(t.Context(), batches...))
 		keepRunning(t, r)
 		waitIdle(t, r)
 		assert.Equal(t, good, ledger.Log("s"))
-		assert.Equal(t, batch.Rejected, await(t, r, all[7]).State)
+		assert.Equal(t, batch.Rejected, awaitFinal(t, r, batches[7]).State)
 		lists := map[int]int{}
 		for _, e := range ledger.Journal() {
 			if e.Kind == ledgermem.PostEnd && e.Err == nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// secretive is a value of the application that holds a secret.
-type secretive struct{ token string }
+// secretOption is a value of the application that holds a secret.
+type secretOption struct{ token string }
 
-func (*secretive) Observe(context.Context, batch.Event)    {}
-func (*secretive) ObserveCall(context.Context, batch.Call) {}
-func (*secretive) Retry(s batch.ServiceID) (p RetryPolicy) { return p }
-func (s *secretive) TraceParent(context.Context) string    { return s.token }
-func (s *secretive) TraceRequest(ctx context.Context, _ []string) (context.Context, func(error)) {
+func (*secretOption) Observe(context.Context, batch.Event)    {}
+func (*secretOption) ObserveCall(context.Context, batch.Call) {}
+func (*secretOption) Retry(s batch.ServiceID) (p RetryPolicy) { return p }
+func (s *secretOption) TraceParent(context.Context) string    { return s.token }
+func (s *secretOption) TraceRequest(ctx context.Context, _ []string) (context.Context, func(error)) {
 	return context.WithValue(ctx, s, s.token), func(error) {}
 }
 
 // Each option that is not its default is named in the log, with its value, and no other is.
 func TestTheLogNamesOptions(t *testing.T) {
 	assert.Empty(t, (*Options)(nil).withDefaults().nonDefaults())
-	app := &secretive{"tell-nobody"}
+	app := &secretOption{"tell-nobody"}
 	shown := map[string]bool{"Strategy": true, "Instance": true, "Logger": true} // these are always in the log, or tell nothing
 	for i := range reflect.TypeFor[Options]().NumField() {
 		name := reflect.TypeFor[Options]().Field(i).Name
@@ -52,11 +52,11 @@ func TestTheLogNamesOptions(t *testing.T) {
 		case *func(context.Context, []string) (context.Context, func(error)):
 			*v, want = app.TraceRequest, "true"
 		case *batch.Observer:
-			*v, want = app, "*dltbatch.secretive"
+			*v, want = app, "*dltbatch.secretOption"
 		case *[]batch.Observer:
-			*v, want = []batch.Observer{app, batch.ObserverFunc(app.Observe)}, "[*dltbatch.secretive batch.ObserverFunc]"
+			*v, want = []batch.Observer{app, batch.ObserverFunc(app.Observe)}, "[*dltbatch.secretOption batch.ObserverFunc]"
 		case *batch.CallObserver:
-			*v, want = app, "*dltbatch.secretive"
+			*v, want = app, "*dltbatch.secretOption"
 		default:
 			t.Fatalf("the log does not know options like %s (%T)", name, v)
 		}

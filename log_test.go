@@ -126,7 +126,7 @@ func TestTheLogHasNoEmptyAttributes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lineLog{}
 		faults := ledgermem.Faults{Seed: 7, Busy: 0.1, Unavailable: 0.1, Misconfigured: 0.05, LostRequest: 0.1, LostReply: 0.1}
-		st := outageStore{memory.New(), &outage{}}
+		st := outageStore{memory.New(), &fault{}}
 		r := newRunner(t, st, ledgermem.New(&ledgermem.Options{Fault: faults.Fault}), &dltbatch.Options{Logger: log.logger(slog.LevelDebug - 10)})
 		c, err := r.Pause(t.Context(), batch.Everything(), batch.By{Actor: "ada"})
 		require.NoError(t, err)
@@ -135,9 +135,9 @@ func TestTheLogHasNoEmptyAttributes(t *testing.T) {
 		_, err = r.Resume(t.Context(), c, somebody)
 		require.NoError(t, err)
 		waitIdle(t, r)
-		st.set(errDown, false)
+		st.setFault(errDown, false)
 		time.Sleep(3 * time.Minute)
-		st.set(nil, false)
+		st.setFault(nil, false)
 		require.NoError(t, stop())
 		kinds := map[string]int{}
 		for _, l := range log.lines(t) {
@@ -160,14 +160,14 @@ func TestTroublesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const minutes = 10
 		log, seen := &lineLog{}, &eventRecorder{}
-		st := outageStore{noHints{memory.New()}, &outage{}} // each loop calls this store often, even while idle
+		st := outageStore{noHints{memory.New()}, &fault{}} // each loop calls this store often, even while idle
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelInfo), Observer: seen})
 		stop := startRun(t, r)
 		time.Sleep(time.Minute)
 		began := time.Now()
-		st.set(errDown, false)
+		st.setFault(errDown, false)
 		time.Sleep(minutes*time.Minute - time.Second)
-		st.set(nil, false)
+		st.setFault(nil, false)
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, stop())
 
@@ -204,12 +204,12 @@ func TestTroublesAreSummedUp(t *testing.T) {
 func TestTheLogHasEachRepetitionAtDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, seen := &lineLog{}, &eventRecorder{}
-		st := outageStore{memory.New(), &outage{}}
+		st := outageStore{memory.New(), &fault{}}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Logger: log.logger(slog.LevelDebug), Observer: seen})
 		stop := startRun(t, r)
-		st.set(errDown, false)
+		st.setFault(errDown, false)
 		time.Sleep(90 * time.Second)
-		st.set(nil, false)
+		st.setFault(nil, false)
 		require.NoError(t, stop())
 		events := 0
 		for _, l := range log.lines(t, "trouble") {

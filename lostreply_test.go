@@ -84,8 +84,8 @@ func TestABreachIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 			r := newStartedRunner(t, st, refusingEventLedger{l}, &dltbatch.Options{Observer: seen})
 			first, bad, busy, waiting := newBatch("s", "first"), newBatch("s", "bad"), newBatch("s", "busy"), newBatch("s", "waiting")
 			require.NoError(t, r.Add(t.Context(), first, bad))
-			await(t, r, first)
-			require.Equal(t, batch.Rejected, await(t, r, bad).State)
+			awaitFinal(t, r, first)
+			require.Equal(t, batch.Rejected, awaitFinal(t, r, bad).State)
 			require.NoError(t, r.Add(t.Context(), busy))
 			time.Sleep(5 * time.Second)
 			_, err := r.Pause(t.Context(), batch.Only("s"), somebody)
@@ -129,7 +129,7 @@ func TestAHaltIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 			r := newStartedRunner(t, st, ledger, &dltbatch.Options{Observer: seen, Policy: policy})
 			bad := newBatch("s", "bad")
 			require.NoError(t, r.Add(t.Context(), bad))
-			assert.Equal(t, batch.Rejected, await(t, r, bad).State)
+			assert.Equal(t, batch.Rejected, awaitFinal(t, r, bad).State)
 			time.Sleep(5 * time.Second)
 			require.True(t, st.replyWasLost.Load())
 			assert.Equal(t, want, seen.kindsOf(bad, batch.EventFinal, batch.EventHalted, batch.EventQuarantined), policy)
@@ -141,7 +141,7 @@ func TestAHaltIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 // store's reply is lost, and Health names the lane.
 func TestAHaltByTheLedgerIsReportedAlthoughTheReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &dividedLedger{posts: map[batch.ID][]time.Time{}, isWhole: map[batch.ServiceID]bool{}}
+		ledger := &dividedLedger{postTimes: map[batch.ID][]time.Time{}, isWhole: map[batch.ServiceID]bool{}}
 		st, seen := newLostReplyStore(func(o store.Outcome) bool { return o.Halt != "" }), &eventRecorder{}
 		r := newStartedRunner(t, st, ledger, &dltbatch.Options{Observer: seen})
 		a := newBatch("s", "a")

@@ -44,7 +44,7 @@ const timeTolerance = 20 * time.Millisecond
 func TestEventsHaveTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		commitAfter time.Duration
-		together    bool // true if acceptance and outcome are one write
+		inOneWrite  bool // true if acceptance and outcome are one write
 	}{"a slow commit": {2 * time.Second, false}, "a quick commit": {0, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestEventsHaveTimes(t *testing.T) {
 				require.NoError(t, r.Add(t.Context(), b))
 				time.Sleep(waited)
 				stop := startRun(t, r)
-				rec := await(t, r, b)
+				rec := awaitFinal(t, r, b)
 				synctest.Wait()
 				require.NoError(t, stop())
 
@@ -83,7 +83,7 @@ func TestEventsHaveTimes(t *testing.T) {
 				assert.False(t, final.TakenOver)
 				assert.Zero(t, final.Took, "it is a question that was answered")
 				assert.Zero(t, final.InRequest)
-				if c.together {
+				if c.inOneWrite {
 					require.Equal(t, rec.FinalAt, rec.LastPost)
 					assert.InDelta(t, 10*time.Millisecond, final.SincePosted, float64(5*time.Millisecond), "until the first question was answered")
 				} else {
@@ -125,10 +125,10 @@ func newFailingSubmitLedger(err error, times int64) *failingSubmitLedger {
 // credentials.
 func TestEventsHaveFailures(t *testing.T) {
 	for name, c := range map[string]struct {
-		kind  error
-		is    batch.ErrorKind
-		event batch.EventKind
-		state batch.State
+		postErr   error
+		wantKind  batch.ErrorKind
+		wantEvent batch.EventKind
+		wantState batch.State
 	}{
 		"not reached":      {dlt.ErrUnavailable, batch.KindUnavailable, batch.EventState, batch.Delayed},
 		"busy":             {dlt.ErrBusy, batch.KindBusy, batch.EventState, batch.Delayed},
@@ -140,26 +140,26 @@ func TestEventsHaveFailures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				seen := &eventRecorder{}
 				ledger := newFailingSubmitLedger(&dlt.Error{
-					Op: "submit", Kind: c.kind, StatusCode: 503, Code: 17, Endpoint: "http://ann:secret@node:8008/batches?key=secret",
+					Op: "submit", Kind: c.postErr, StatusCode: 503, Code: 17, Endpoint: "http://ann:secret@node:8008/batches?key=secret",
 				}, 1)
 				r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Observer: seen, Retry: dltbatch.RetryPolicy{QuickRetries: -1}})
 				stop := startRun(t, r)
 				b := newBatch("s", "a")
 				require.NoError(t, r.Add(t.Context(), b))
-				rec := await(t, r, b)
+				rec := awaitFinal(t, r, b)
 				synctest.Wait()
 				require.NoError(t, stop())
 
-				failed := seen.onlyEvent(t, c.event, c.state)
-				kind, ok := errors.AsType[*batch.SubmissionError](failed.Err)
+				failed := seen.onlyEvent(t, c.wantEvent, c.wantState)
+				postErr, ok := errors.AsType[*batch.SubmissionError](failed.Err)
 				require.True(t, ok, "%T", failed.Err)
-				assert.Equal(t, c.is, kind.Kind)
+				assert.Equal(t, c.wantKind, postErr.Kind)
 				const node = "http://node:8008/batches"
 				assert.Equal(t, []any{503, 17, node, 200 * time.Millisecond, 1},
 					[]any{failed.StatusCode, failed.Code, failed.Endpoint, failed.Took, failed.InRequest})
 				assert.InDelta(t, 200*time.Millisecond, failed.SinceAdded, float64(timeTolerance))
 				assert.Zero(t, failed.SincePosted)
-				if c.is != batch.KindRejected {
+				if c.wantKind != batch.KindRejected {
 					assert.Equal(t, batch.Committed, rec.State)
 					accepted := seen.ofKind(batch.EventState)
 					last := accepted[len(accepted)-1]
@@ -167,15 +167,15 @@ func TestEventsHaveFailures(t *testing.T) {
 					assert.Equal(t, []any{0, 0, "", 1}, []any{last.StatusCode, last.Code, last.Endpoint, last.InRequest}, "of the attempt that went well")
 				}
 				for _, paused := range seen.ofKind(batch.EventPaused) {
-					kind, ok := errors.AsType[*batch.SubmissionError](paused.Err)
+					postErr, ok := errors.AsType[*batch.SubmissionError](paused.Err)
 					require.True(t, ok)
-					assert.Equal(t, c.is, kind.Kind)
-					require.ErrorIs(t, paused.Err, c.kind, "and the client's own error")
-					require.EqualError(t, paused.Err, string(c.is)+": submit: HTTP 503: code 17", "each thing once")
+					assert.Equal(t, c.wantKind, postErr.Kind)
+					require.ErrorIs(t, paused.Err, c.postErr, "and the client's own error")
+					require.EqualError(t, paused.Err, string(c.wantKind)+": submit: HTTP 503: code 17", "each thing once")
 					assert.Equal(t, []any{503, 17, node, 0}, []any{paused.StatusCode, paused.Code, paused.Endpoint, paused.InRequest})
 				}
 				pauses := 0
-				if c.is == batch.KindUnavailable || c.is == batch.KindBusy || c.is == batch.KindMisconfigured {
+				if c.wantKind == batch.KindUnavailable || c.wantKind == batch.KindBusy || c.wantKind == batch.KindMisconfigured {
 					pauses = 1
 				}
 				assert.Len(t, seen.ofKind(batch.EventPaused), pauses)
@@ -231,7 +231,7 @@ func TestAnotherProcessKnowsTimes(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.NoError(t, stop())
 		stop = startRun(t, other)
-		rec := await(t, other, b)
+		rec := awaitFinal(t, other, b)
 		synctest.Wait()
 		require.NoError(t, stop())
 		final := seen.onlyEvent(t, batch.EventFinal, batch.Committed)
@@ -280,7 +280,7 @@ func TestEventsOfPeopleHaveTimes(t *testing.T) {
 		rec, err = r.Requeue(t.Context(), recordOf(t, r, b), somebody)
 		require.NoError(t, err)
 		assert.Zero(t, seen.onlyEvent(t, batch.EventOperated, rec.State).SinceAdded, "it is open")
-		await(t, r, b)
+		awaitFinal(t, r, b)
 		synctest.Wait()
 		require.NoError(t, stop())
 		assert.InDelta(t, time.Minute, seen.onlyEvent(t, batch.EventFinal, batch.Committed).SinceAdded, float64(timeTolerance))
@@ -296,7 +296,7 @@ func TestEventsWhenTheClockStepsBack(t *testing.T) {
 		require.NoError(t, r.Add(t.Context(), b))
 		st.StepClock(-time.Hour)
 		stop := startRun(t, r)
-		await(t, r, b)
+		awaitFinal(t, r, b)
 		synctest.Wait()
 		require.NoError(t, stop())
 		for _, ev := range seen.all {
@@ -345,7 +345,7 @@ func TestEventsTellWhatIsTakenOver(t *testing.T) {
 		require.NoError(t, stop())
 		require.Equal(t, batch.Submitting, recordOf(t, first, b).State)
 		stop = startRun(t, newRunner(t, st, ledger, &dltbatch.Options{Observer: seen}))
-		await(t, first, b)
+		awaitFinal(t, first, b)
 		synctest.Wait()
 		require.NoError(t, stop())
 		committed := seen.onlyEvent(t, batch.EventFinal, batch.Committed)
@@ -356,10 +356,10 @@ func TestEventsTellWhatIsTakenOver(t *testing.T) {
 // The event of a trouble names the part of the Runner in trouble.
 func TestTroubleNamesItsPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, seen := outageStore{memory.New(), &outage{}}, &eventRecorder{}
+		st, seen := outageStore{memory.New(), &fault{}}, &eventRecorder{}
 		stop := startRun(t, newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Observer: seen}))
 		synctest.Wait()
-		st.set(errDown, false)
+		st.setFault(errDown, false)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, stop())
 		parts := map[string]bool{}

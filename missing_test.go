@@ -60,10 +60,10 @@ func TestMissingArguments(t *testing.T) {
 		},
 		"evm signer": func() error { _, err := evm.NewSigner("http://127.0.0.1:1", 1, (*evm.KeySigner)(nil), nil); return err },
 	} {
-		var in *batch.InputError
-		if assert.ErrorAs(t, call(), &in, of) {
-			assert.NotEmpty(t, in.Field, of)
-			assert.NotEmpty(t, in.Want, of)
+		var inputErr *batch.InputError
+		if assert.ErrorAs(t, call(), &inputErr, of) {
+			assert.NotEmpty(t, inputErr.Field, of)
+			assert.NotEmpty(t, inputErr.Want, of)
 		}
 	}
 	answer := httptest.NewRecorder()

@@ -90,7 +90,7 @@ func TestAnObserverThatBlocksLosesItsOwnEventsOnly(t *testing.T) {
 		for i := range 3 {
 			b := newBatch("s", batch.ID(fmt.Sprint("late ", i)))
 			require.NoError(t, r.Add(t.Context(), b))
-			assert.Equal(t, batch.Committed, await(t, r, b).State)
+			assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 			time.Sleep(20 * time.Second)
 		}
 		assert.Less(t, time.Since(begin), 70*time.Second)
@@ -162,10 +162,10 @@ func TestObserversThatPanicAreContained(t *testing.T) {
 func TestObserversThatAreNil(t *testing.T) {
 	for name, bad := range map[string]batch.Observer{"nil": nil, "a nil func": batch.ObserverFunc(nil)} {
 		_, err := dltbatch.New(memory.New(), ledgermem.New(nil), &dltbatch.Options{Observers: []batch.Observer{&eventRecorder{}, &eventRecorder{}, bad}})
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, name)
-		assert.Equal(t, "Options.Observers[2]", in.Field)
-		assert.Equal(t, "an observer", in.Want)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, name)
+		assert.Equal(t, "Options.Observers[2]", inputErr.Field)
+		assert.Equal(t, "an observer", inputErr.Want)
 	}
 }
 
@@ -215,11 +215,11 @@ func TestObserversGetContextsThatLast(t *testing.T) {
 		require.NoError(t, r.Add(ctx, newBatch("s", "b")))
 		cancel()
 		run, stop := context.WithCancel(withTenant(t.Context(), "run"))
-		var all sync.WaitGroup
-		all.Go(func() { assert.NoError(t, r.Run(run)) })
+		var wg sync.WaitGroup
+		wg.Go(func() { assert.NoError(t, r.Run(run)) })
 		waitIdle(t, r)
 		stop()
-		all.Wait()
+		wg.Wait()
 		close(gate)
 		synctest.Wait()
 		assert.Equal(t, map[any]int{"add": 1}, seen.tenantsOf(batch.EventAdded))

@@ -180,8 +180,8 @@ func (o *Options) withDefaults() Options {
 	return c
 }
 
-// margin returns how long before the end of its claim a request must have ended.
-func (o Options) margin() time.Duration {
+// claimMargin returns how long before the end of its claim a request must have ended.
+func (o Options) claimMargin() time.Duration {
 	return max(100*time.Millisecond, min(5*time.Second, o.RequestTimeout/3))
 }
 
@@ -217,8 +217,8 @@ func (o Options) check() error {
 	if err := batch.CheckText("Options.Instance", o.Instance, batch.MaxInstanceLen); err != nil {
 		return fmt.Errorf("options: %w", err)
 	}
-	if least := o.RequestTimeout + o.margin(); o.ClaimTTL <= least {
-		return engine.BadOption("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than RequestTimeout (%s) and its margin (%s)", o.RequestTimeout, o.margin()))
+	if least := o.RequestTimeout + o.claimMargin(); o.ClaimTTL <= least {
+		return engine.BadOption("ClaimTTL", o.ClaimTTL, fmt.Sprintf("more than RequestTimeout (%s) and its margin (%s)", o.RequestTimeout, o.claimMargin()))
 	}
 	if o.Drain < o.RequestTimeout {
 		return engine.BadOption("Drain", o.Drain, fmt.Sprintf("at least RequestTimeout (%s)", o.RequestTimeout))
@@ -229,9 +229,9 @@ func (o Options) check() error {
 	if o.Retry.MaxDelay < o.Retry.Delay {
 		return engine.BadOption("Retry.MaxDelay", o.Retry.MaxDelay, fmt.Sprintf("at least Retry.Delay (%s)", o.Retry.Delay))
 	}
-	if o.Retry.QuickRetries > 0 && o.Retry.QuickRetryPause > o.ClaimTTL-o.margin()-o.RequestTimeout {
+	if o.Retry.QuickRetries > 0 && o.Retry.QuickRetryPause > o.ClaimTTL-o.claimMargin()-o.RequestTimeout {
 		return engine.BadOption("Retry.QuickRetryPause", o.Retry.QuickRetryPause,
-			fmt.Sprintf("to fit into ClaimTTL (%s) beside a request of RequestTimeout (%s) and its margin (%s)", o.ClaimTTL, o.RequestTimeout, o.margin()))
+			fmt.Sprintf("to fit into ClaimTTL (%s) beside a request of RequestTimeout (%s) and its margin (%s)", o.ClaimTTL, o.RequestTimeout, o.claimMargin()))
 	}
 	if o.Observer != nil && isnil.Is(o.Observer) {
 		return engine.BadOption("Observer", nil, "an observer, or none")
@@ -247,7 +247,7 @@ func (o Options) check() error {
 // engineOptions returns the options for the engine.
 func (o Options) engineOptions() engine.Options {
 	return engine.Options{
-		Strategy: o.Strategy, RequestTimeout: o.RequestTimeout, Margin: o.margin(), ClaimTTL: o.ClaimTTL,
+		Strategy: o.Strategy, RequestTimeout: o.RequestTimeout, Margin: o.claimMargin(), ClaimTTL: o.ClaimTTL,
 		FirstPoll: o.FirstPoll, PollInterval: o.PollInterval, ScanInterval: o.ScanInterval,
 		Budget: o.Retry.Budget, BudgetOf: o.budget, QuickRetry: o.quickRetry, RetryDelay: o.retryDelay, Policy: o.Policy,
 		ResendAtRiskOfExecutingTwice: o.ResendAtRiskOfExecutingTwice,

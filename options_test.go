@@ -79,9 +79,9 @@ func TestNewChecksItsOptions(t *testing.T) {
 			}
 			require.Nil(t, r)
 			require.ErrorIs(t, err, batch.ErrInvalidInput)
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in)
-			assert.Equal(t, "Options."+c.field, in.Field)
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr)
+			assert.Equal(t, "Options."+c.field, inputErr.Field)
 			for _, n := range append(c.names, c.field) {
 				assert.Contains(t, err.Error(), n)
 			}

@@ -49,8 +49,8 @@ func TestAnotherLedgerThatCannotServeIsNotAsked(t *testing.T) {
 // namedBytesLedger is a ledger whose prepared bytes contain its name.
 type namedBytesLedger struct {
 	*ledgermem.Ledger
-	name          string
-	asked, posted *[]string
+	name              string
+	askedOf, postedTo *[]string
 }
 
 func (l namedBytesLedger) Traits(s batch.ServiceID) dlt.Traits {
@@ -59,11 +59,11 @@ func (l namedBytesLedger) Traits(s batch.ServiceID) dlt.Traits {
 	return t
 }
 func (l namedBytesLedger) Prepare(_ context.Context, a batch.Attempt) ([]byte, error) {
-	*l.asked = append(*l.asked, l.name)
+	*l.askedOf = append(*l.askedOf, l.name)
 	return []byte("offset of " + l.name), nil
 }
 func (l namedBytesLedger) Submit(ctx context.Context, a batch.Attempt) error {
-	*l.posted = append(*l.posted, l.name+" with "+string(a.Prepared))
+	*l.postedTo = append(*l.postedTo, l.name+" with "+string(a.Prepared))
 	return l.Ledger.Submit(ctx, a)
 }
 
@@ -93,7 +93,7 @@ func TestAnotherLedgerPreparesNothing(t *testing.T) {
 		assert.Len(t, told.callsOf("store", "claim"), 1, "nothing is claimed from a lane that is held")
 		assert.Equal(t, health.PartHealth{}, r.Health().Ledger)
 		moved.Store(false)
-		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("s", "a")).State)
 		assert.NotContains(t, asked, "second")
 		assert.Equal(t, []string{"first with offset of first"}, posted)
 	})

@@ -55,7 +55,7 @@ func TestARestartCallsNobody(t *testing.T) {
 		stop = startRun(t, r)
 		time.Sleep(3 * time.Second)
 		ledger.isDown.Store(false)
-		await(t, r, b)
+		awaitFinal(t, r, b)
 		require.NoError(t, stop())
 		assert.Empty(t, seen.ofKind(batch.EventDecision))
 	})
@@ -73,7 +73,7 @@ func TestAClockThatWasAheadSilencesNothing(t *testing.T) {
 		st.StepClock(-24 * time.Hour)
 		ledger.isDown.Store(false)
 		began := time.Now()
-		await(t, r, b)
+		awaitFinal(t, r, b)
 		assert.Less(t, time.Since(began), 15*time.Minute)
 	})
 }

@@ -38,14 +38,14 @@ func newFileStore(t *testing.T) store.Store {
 // balances are a test's accounts, with their balances.
 type balances map[string]int64
 
-// transfer moves money from one purse to another, and does nothing if the first has too little. So
-// its result depends on the transfers before it.
-type transfer struct {
+// moneyTransfer moves money from one purse to another, and does nothing if the first has too
+// little. So its result depends on the transfers before it.
+type moneyTransfer struct {
 	from, to string
 	amount   int64
 }
 
-func (p balances) apply(x transfer) (valid bool) {
+func (p balances) apply(x moneyTransfer) (valid bool) {
 	if p[x.from] < x.amount {
 		return false
 	}
@@ -55,7 +55,7 @@ func (p balances) apply(x transfer) (valid bool) {
 }
 
 // sign makes a batch of two transactions, one for each purse.
-func (x transfer) sign(t *testing.T, key sawtooth.Signer, service batch.ServiceID, nonce string) batch.Batch {
+func (x moneyTransfer) sign(t *testing.T, key sawtooth.Signer, service batch.ServiceID, nonce string) batch.Batch {
 	take, from := sawtoothtest.Dec(x.from, x.amount)
 	give, to := sawtoothtest.Inc(x.to, x.amount)
 	b, err := sawtooth.Build(key, service, intkeyTransaction(take, from, nonce), intkeyTransaction(give, to, nonce))
@@ -107,7 +107,7 @@ func TestParallelOnSawtooth(t *testing.T) {
 			}
 			for i := range n {
 				at := r.Perm(len(names))
-				x := transfer{names[at[0]], names[at[1]], 1 + r.Int64N(25)}
+				x := moneyTransfer{names[at[0]], names[at[1]], 1 + r.Int64N(25)}
 				b := x.sign(t, key, "bank", fmt.Sprint(i))
 				valid[b.ID], added = want.apply(x), append(added, b)
 			}

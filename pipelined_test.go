@@ -26,12 +26,12 @@ import (
 // addLane adds n batches of a service: "00", "01", and so on.
 func addLane(t *testing.T, r *dltbatch.Runner, s batch.ServiceID, n int) (ids []batch.ID) {
 	t.Helper()
-	var all []batch.Batch
+	var batches []batch.Batch
 	for i := range n {
 		b := newBatch(s, batch.ID(fmt.Sprintf("%02d", i)))
-		all, ids = append(all, b), append(ids, b.ID)
+		batches, ids = append(batches, b), append(ids, b.ID)
 	}
-	require.NoError(t, r.Add(t.Context(), all...))
+	require.NoError(t, r.Add(t.Context(), batches...))
 	return ids
 }
 
@@ -139,16 +139,16 @@ func TestPipelinedGoesOnAfterARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := ledgermem.New(&ledgermem.Options{CommitAfter: 3 * time.Second})
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(20)})
-		var all []batch.Batch
+		var batches []batch.Batch
 		for i, verb := range []string{"", "", "reject", "", "invalid", ""} {
-			all = append(all, batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte(verb + " payload")})
+			batches = append(batches, batch.Batch{Service: "s", ID: batch.ID(fmt.Sprint(i)), Payload: []byte(verb + " payload")})
 		}
-		require.NoError(t, r.Add(t.Context(), all...))
+		require.NoError(t, r.Add(t.Context(), batches...))
 		keepRunning(t, r)
 		waitIdle(t, r)
 		assert.Equal(t, []batch.ID{"0", "1", "3", "5"}, ledger.Log("s"))
-		assert.Equal(t, batch.Rejected, await(t, r, all[2]).State)
-		assert.Equal(t, batch.Invalid, await(t, r, all[4]).State)
+		assert.Equal(t, batch.Rejected, awaitFinal(t, r, batches[2]).State)
+		assert.Equal(t, batch.Invalid, awaitFinal(t, r, batches[4]).State)
 		assert.Equal(t, []batch.ID{"0", "1", "2", "3", "4", "5"}, postedIDs(ledger))
 	})
 }

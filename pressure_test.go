@@ -60,16 +60,16 @@ func (m *curableLedger) postCount() (n int) {
 func addLanes(t *testing.T, r *dltbatch.Runner, lanes int, budget batch.Budget) map[batch.ServiceID][]batch.ID {
 	t.Helper()
 	order := map[batch.ServiceID][]batch.ID{}
-	var all []batch.Batch
+	var batches []batch.Batch
 	for i := range lanes {
 		for j := range 2 {
 			b := newBatch(batch.ServiceID(fmt.Sprintf("s%04d", i)), batch.ID(fmt.Sprintf("b%04d-%d", i, j)))
 			b.Budget = budget
-			all = append(all, b)
+			batches = append(batches, b)
 			order[b.Service] = append(order[b.Service], b.ID)
 		}
 	}
-	require.NoError(t, r.Add(t.Context(), all...))
+	require.NoError(t, r.Add(t.Context(), batches...))
 	return order
 }
 

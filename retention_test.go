@@ -38,21 +38,21 @@ func TestRetention(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
-		var all []batch.Batch
+		var batches []batch.Batch
 		for i := range 1200 { // more than two chunks
-			all = append(all, batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", i)), Service: batch.ServiceID(fmt.Sprint(i % 40)), Payload: []byte("x")})
+			batches = append(batches, batch.Batch{ID: batch.ID(fmt.Sprintf("b%04d", i)), Service: batch.ServiceID(fmt.Sprint(i % 40)), Payload: []byte("x")})
 		}
 		open := batch.Batch{ID: "open", Service: "down", Payload: []byte("x")}
-		require.NoError(t, r.Add(ctx, append(all, open)...))
-		for _, b := range all {
+		require.NoError(t, r.Add(ctx, append(batches, open)...))
+		for _, b := range batches {
 			_, err := r.Await(ctx, b.Key())
 			require.NoError(t, err)
 		}
 		time.Sleep(23 * time.Hour)
-		_, err = r.Get(ctx, all[0].Key())
+		_, err = r.Get(ctx, batches[0].Key())
 		require.NoError(t, err)
 		time.Sleep(2 * time.Hour)
-		for _, b := range all {
+		for _, b := range batches {
 			rec, err := r.Await(ctx, b.Key())
 			require.NoError(t, err)
 			require.Equal(t, batch.Committed, rec.State)
@@ -61,7 +61,7 @@ func TestRetention(t *testing.T) {
 		rec, err := r.Get(ctx, open.Key())
 		require.NoError(t, err)
 		require.False(t, rec.Final())
-		require.NoError(t, r.Add(ctx, all[0]), "known by its tombstone")
+		require.NoError(t, r.Add(ctx, batches[0]), "known by its tombstone")
 		time.Sleep(time.Minute)
 		require.Len(t, ledger.Log("0"), 30, "and not sent again")
 		cancel()

@@ -255,7 +255,7 @@ func TestARouteThatChangesWhileABatchIsInDoubt(t *testing.T) {
 		require.ErrorIs(t, seen.ofKind(batch.EventLaneHeld)[0].Err, dltbatch.ErrOtherLedger)
 		moved.Store(false)
 		for _, b := range []batch.Batch{newBatch("t", "c"), newBatch("s", "a"), newBatch("s", "b")} {
-			assert.Equal(t, batch.Committed, await(t, r, b).State)
+			assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		}
 		assert.Equal(t, []batch.ID{"a", "b"}, first.Log("s"))
 		assert.Empty(t, r.Health().HeldServices)

@@ -37,12 +37,12 @@ var (
 // Runner delivers the batches in a store. Its methods may be called concurrently. Any number
 // of Runners, in any number of processes, may share a database.
 type Runner struct {
-	options Options
-	engine  *engine.Engine
-	events  *events.Reporter
-	desk    acts.Desk
-	waiters *await.Waiters[batch.Key, batch.Record]
-	idlers  await.Signal
+	options     Options
+	engine      *engine.Engine
+	events      *events.Reporter
+	desk        acts.Desk
+	waiters     *await.Waiters[batch.Key, batch.Record]
+	idleWaiters await.Signal
 }
 
 // New joins a store and a ledger. It starts nothing and does no I/O. nil options mean the

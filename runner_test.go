@@ -83,7 +83,7 @@ func newBatch(service batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}
 }
 
-func await(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
+func awaitFinal(t *testing.T, r *dltbatch.Runner, b batch.Batch) batch.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 	defer cancel()
@@ -102,7 +102,7 @@ func TestABatchIsDeliveredInMilliseconds(t *testing.T) {
 		begin := time.Now()
 		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
-		rec := await(t, r, b)
+		rec := awaitFinal(t, r, b)
 		assert.Equal(t, batch.Committed, rec.State)
 		assert.Equal(t, 1, rec.Attempt)
 		assert.Less(t, time.Since(begin), 100*time.Millisecond, "nobody waits for a scan or a poll")
@@ -127,7 +127,7 @@ func TestRunTwice(t *testing.T) {
 		stop = startRun(t, r) // starts again, after the first Run has returned
 		b := newBatch("s", "a")
 		require.NoError(t, r.Add(t.Context(), b))
-		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		require.NoError(t, stop())
 	})
 }
@@ -291,7 +291,7 @@ func TestAwait(t *testing.T) {
 			b := batch.Batch{Service: batch.ServiceID(id), ID: batch.ID(id), Payload: []byte(id)}
 			require.NoError(t, other.Add(t.Context(), b))
 			begin := time.Now()
-			rec := await(t, other, b)
+			rec := awaitFinal(t, other, b)
 			assert.Equal(t, want, rec.State)
 			assert.True(t, rec.Final())
 			assert.LessOrEqual(t, time.Since(begin), 8*time.Second)
@@ -348,11 +348,11 @@ func TestManyMayAwaitTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStartedRunner(t, memory.New(), ledgermem.New(&ledgermem.Options{CommitAfter: time.Minute}), nil)
 		require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
-		var all sync.WaitGroup
+		var wg sync.WaitGroup
 		for range 20 {
-			all.Go(func() { assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State) })
+			wg.Go(func() { assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("s", "a")).State) })
 		}
-		all.Wait()
+		wg.Wait()
 	})
 }
 
@@ -389,7 +389,7 @@ func TestIdleHearsOtherProcesses(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		newStartedRunner(t, st, ledgermem.New(&ledgermem.Options{CommitAfter: 10 * time.Second}), nil)
-		await(t, waits, newBatch("s", "a"))
+		awaitFinal(t, waits, newBatch("s", "a"))
 		require.NoError(t, <-ended)
 		assert.Less(t, time.Since(began), time.Minute)
 	})
@@ -398,12 +398,12 @@ func TestIdleHearsOtherProcesses(t *testing.T) {
 // slowClaimStore is a store whose claims take long.
 type slowClaimStore struct {
 	store.Store
-	claims    atomic.Int64
-	claimTime time.Duration
+	claimCalls atomic.Int64
+	claimTime  time.Duration
 }
 
 func (s *slowClaimStore) Claim(ctx context.Context, q store.ClaimQuery, f store.Choose) (store.Claimed, error) {
-	s.claims.Add(1)
+	s.claimCalls.Add(1)
 	time.Sleep(s.claimTime)
 	return s.Store.Claim(ctx, q, f)
 }
@@ -412,27 +412,27 @@ func (s *slowClaimStore) Claim(ctx context.Context, q store.ClaimQuery, f store.
 // the lane rests instead of being claimed again at once.
 func TestAClaimThatLeavesNoTimeIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
-		o     dltbatch.Options
-		takes time.Duration
+		o         dltbatch.Options
+		claimTime time.Duration
 	}{
 		"the quick retries fit": {dltbatch.Options{ClaimTTL: 20250 * time.Millisecond}, 300 * time.Millisecond},
 		"no quick retries":      {dltbatch.Options{ClaimTTL: 20002 * time.Millisecond, Retry: dltbatch.RetryPolicy{QuickRetries: -1}}, 3 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st, seen := &slowClaimStore{Store: memory.New(), claimTime: c.takes}, &eventRecorder{}
+				st, seen := &slowClaimStore{Store: memory.New(), claimTime: c.claimTime}, &eventRecorder{}
 				c.o.Observer = seen
 				r := newStartedRunner(t, st, ledgermem.New(nil), &c.o)
 				time.Sleep(time.Minute)
 				r.Wake("s")
 				time.Sleep(time.Minute)
-				require.NotZero(t, st.claims.Load())
+				require.NotZero(t, st.claimCalls.Load())
 				require.Empty(t, seen.ofKind(batch.EventTrouble), "a claim of nothing may take long")
 				require.NoError(t, r.Add(t.Context(), newBatch("s", "a")))
 				time.Sleep(5 * time.Minute)
 				require.NotEmpty(t, seen.ofKind(batch.EventTrouble))
 				require.ErrorContains(t, seen.ofKind(batch.EventTrouble)[0].Err, "ClaimTTL")
-				assert.Less(t, st.claims.Load(), int64(200), "pauses of 5 s, after shorter ones")
+				assert.Less(t, st.claimCalls.Load(), int64(200), "pauses of 5 s, after shorter ones")
 				rec, err := r.Get(t.Context(), newBatch("s", "a").Key())
 				require.NoError(t, err)
 				assert.Equal(t, batch.Queued, rec.State)
@@ -454,12 +454,12 @@ func TestWake(t *testing.T) {
 		require.NoError(t, st.Add(t.Context(), newBatch("s", "a")))
 		begin := time.Now()
 		r.Wake("s")
-		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "a")).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("s", "a")).State)
 		assert.Less(t, time.Since(begin), time.Second)
 
 		require.NoError(t, st.Add(t.Context(), newBatch("s", "b")))
 		begin = time.Now()
-		assert.Equal(t, batch.Committed, await(t, r, newBatch("s", "b")).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, newBatch("s", "b")).State)
 		assert.Less(t, time.Since(begin), time.Hour+time.Second, "without it a scan finds the batch")
 	})
 }

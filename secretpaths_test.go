@@ -44,8 +44,8 @@ func TestKeysOfAnyClientShowNowhere(t *testing.T) {
 	require.NoError(t, err)
 
 	for name, c := range map[string]struct {
-		open func(url string) (dlt.Ledger, error)
-		b    batch.Batch
+		newClient func(url string) (dlt.Ledger, error)
+		batch     batch.Batch
 	}{
 		"sawtooth": {func(url string) (dlt.Ledger, error) {
 			return sawtooth.New(url, &sawtooth.Options{Header: header, Receipts: true})
@@ -77,11 +77,11 @@ func TestKeysOfAnyClientShowNowhere(t *testing.T) {
 			t.Cleanup(node.Close)
 			out := &logBuffer{}
 			try := func(address string) {
-				client, err := c.open(address)
+				client, err := c.newClient(address)
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				a := batch.Attempt{Key: c.b.Key(), Number: 1, Payload: c.b.Payload}
+				a := batch.Attempt{Key: c.batch.Key(), Number: 1, Payload: c.batch.Payload}
 				printErrors(out, client.Submit(ctx, a))
 				found, err := client.BatchStatuses(ctx, a.Service, []batch.Attempt{a})
 				fmt.Fprintf(out, "%+v\n", found)

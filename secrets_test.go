@@ -39,8 +39,8 @@ const (
 	secretPath = "pk-7Gd2Lx9QwErTy4UiOp6AsDf8"
 )
 
-// secrets returns the texts that must not appear in any output, by name.
-func secrets(t testing.TB, extra ...string) map[string][][]byte {
+// secretForms returns the texts that must not appear in any output, by name.
+func secretForms(t testing.TB, extra ...string) map[string][][]byte {
 	t.Helper()
 	key, err := hex.DecodeString(secretKey)
 	require.NoError(t, err)
@@ -137,11 +137,11 @@ func newLeakyClient(client dlt.Ledger) *leakyClient {
 
 // leakyLedger is a ledger behind a leaking proxy, with a source of batches for it.
 type leakyLedger struct {
-	proxy  *leakingProxy
-	client *leakyClient
-	close  func()
-	store  *memory.Store
-	build  func(t *testing.T, i int) batch.Batch
+	proxy            *leakingProxy
+	client           *leakyClient
+	closeConnections func()
+	store            *memory.Store
+	buildBatch       func(t *testing.T, i int) batch.Batch
 }
 
 // isInvalid reports which batches are invalid.
@@ -165,8 +165,8 @@ func newLeakySplinter(t *testing.T) *leakyLedger {
 		ProbeInterval: 10 * time.Millisecond, Journal: c.store,
 	})
 	require.NoError(t, err)
-	c.client, c.close = newLeakyClient(ledger), ledger.CloseIdleConnections
-	c.build = func(t *testing.T, i int) batch.Batch {
+	c.client, c.closeConnections = newLeakyClient(ledger), ledger.CloseIdleConnections
+	c.buildBatch = func(t *testing.T, i int) batch.Batch {
 		payload, address := splintertest.Inc(secretName, 1)
 		if isInvalid(i) {
 			payload = []byte(secretName) // appears in errors as "a payload of 1 words"
@@ -191,8 +191,8 @@ func newLeakySawtooth(t *testing.T) *leakyLedger {
 		Grace:  100 * time.Millisecond, ResendQuiet: 100 * time.Millisecond, Settle: 50 * time.Millisecond, Receipts: true,
 	})
 	require.NoError(t, err)
-	c.client, c.close = newLeakyClient(ledger), ledger.CloseIdleConnections
-	c.build = func(t *testing.T, i int) batch.Batch {
+	c.client, c.closeConnections = newLeakyClient(ledger), ledger.CloseIdleConnections
+	c.buildBatch = func(t *testing.T, i int) batch.Batch {
 		payload, address := sawtoothtest.Set(secretName+strconv.Itoa(i), 1)
 		if isInvalid(i) {
 			payload = append([]byte{0xff}, payload...) // makes it invalid CBOR
@@ -287,18 +287,18 @@ func (c *leakyLedger) run(t *testing.T) string {
 	}
 	i := 0
 	for ; i < 6 || !c.proxy.allChangesMade(); i++ {
-		require.NoError(t, ctx.Err(), "not every change was made: %v", c.proxy.plans)
-		follow(c.build(t, i))
+		require.NoError(t, ctx.Err(), "not every change was made: %v", c.proxy.changesLeft)
+		follow(c.buildBatch(t, i))
 	}
 	c.proxy.stop()
-	last := c.build(t, 3*i)
+	last := c.buildBatch(t, 3*i)
 	require.NoError(t, r.Add(ctx, last))
 	require.Eventually(t, refused.Load, time.Minute, time.Millisecond)
 	health()
 	c.proxy.start(t)
 	follow(last)
 
-	mangled := c.build(t, 3*i+3)
+	mangled := c.buildBatch(t, 3*i+3)
 	mangled.ID = mangled.ID[:127] + "?"
 	err := r.Add(ctx, mangled)
 	require.Error(t, err)
@@ -315,7 +315,7 @@ func (c *leakyLedger) run(t *testing.T) string {
 	require.NotZero(t, states[batch.Committed])
 	require.NotZero(t, states[batch.Invalid])
 	require.NotZero(t, states[batch.Rejected])
-	c.close()
+	c.closeConnections()
 	return out.String()
 }
 
@@ -334,11 +334,11 @@ func cylinderSignature(t *testing.T) string {
 func TestSecretsDoNotShow(t *testing.T) {
 	t.Run("splinter", func(t *testing.T) {
 		t.Parallel()
-		assert.Empty(t, findSecrets(newLeakySplinter(t).run(t), secrets(t, cylinderSignature(t))))
+		assert.Empty(t, findSecrets(newLeakySplinter(t).run(t), secretForms(t, cylinderSignature(t))))
 	})
 	t.Run("sawtooth", func(t *testing.T) {
 		t.Parallel()
-		assert.Empty(t, findSecrets(newLeakySawtooth(t).run(t), secrets(t)))
+		assert.Empty(t, findSecrets(newLeakySawtooth(t).run(t), secretForms(t)))
 	})
 }
 
@@ -346,7 +346,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 func TestSecretsWouldShow(t *testing.T) {
 	for name, leak := range map[string]struct {
 		secret string
-		slip   func(ctx context.Context, log *slog.Logger, payload []byte) error
+		leak   func(ctx context.Context, log *slog.Logger, payload []byte) error
 	}{
 		"a header in an error that passes": {"token 0", func(context.Context, *slog.Logger, []byte) error {
 			return &dlt.Error{Op: "submit", Kind: dlt.ErrBusy, Message: "sent Authorization: Bearer " + secretToken}
@@ -377,14 +377,14 @@ func TestSecretsWouldShow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newLeakySplinter(t)
-			c.proxy.plans = map[string][]answerChange{"submit": {answers400}}
+			c.proxy.changesLeft = map[string][]answerChange{"submit": {answers400}}
 			log := slog.New(slog.NewTextHandler(c.client.out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			var once sync.Once
 			c.client.leakError = func(a batch.Attempt) (err error) {
-				once.Do(func() { err = leak.slip(t.Context(), log, a.Payload) })
+				once.Do(func() { err = leak.leak(t.Context(), log, a.Payload) })
 				return err
 			}
-			where := findSecrets(c.run(t), secrets(t, cylinderSignature(t)))
+			where := findSecrets(c.run(t), secretForms(t, cylinderSignature(t)))
 			assert.Len(t, where, 1)
 			assert.Contains(t, where, leak.secret)
 		})

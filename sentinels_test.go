@@ -20,8 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// failingFirst is a ledger of which one method fails in its first calls.
-type failingFirst struct {
+// failingMethodLedger is a ledger of which one method fails in its first calls.
+type failingMethodLedger struct {
 	*ledgermem.Ledger
 	method string
 	err    error
@@ -29,7 +29,7 @@ type failingFirst struct {
 	calls  int
 }
 
-func (l *failingFirst) Traits(s batch.ServiceID) dlt.Traits {
+func (l *failingMethodLedger) Traits(s batch.ServiceID) dlt.Traits {
 	t := l.Ledger.Traits(s)
 	switch l.method {
 	case "SubmitList":
@@ -40,7 +40,7 @@ func (l *failingFirst) Traits(s batch.ServiceID) dlt.Traits {
 	return t
 }
 
-func (l *failingFirst) fail(method string) error {
+func (l *failingMethodLedger) fail(method string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if method != l.method {
@@ -52,21 +52,21 @@ func (l *failingFirst) fail(method string) error {
 	return nil
 }
 
-func (l *failingFirst) Submit(ctx context.Context, a batch.Attempt) error {
+func (l *failingMethodLedger) Submit(ctx context.Context, a batch.Attempt) error {
 	if err := l.fail("Submit"); err != nil {
 		return err
 	}
 	return l.Ledger.Submit(ctx, a)
 }
 
-func (l *failingFirst) SubmitList(ctx context.Context, list []batch.Attempt) error {
+func (l *failingMethodLedger) SubmitList(ctx context.Context, list []batch.Attempt) error {
 	if err := l.fail("SubmitList"); err != nil {
 		return err
 	}
 	return l.Ledger.SubmitList(ctx, list)
 }
 
-func (l *failingFirst) Prepare(context.Context, batch.Attempt) ([]byte, error) {
+func (l *failingMethodLedger) Prepare(context.Context, batch.Attempt) ([]byte, error) {
 	return nil, l.fail("Prepare")
 }
 
@@ -96,17 +96,17 @@ func deliverWith(t *testing.T, method string, err error) (became []string, kinds
 	synctest.Test(t, func(t *testing.T) {
 		traits := ledgermem.Unforgiving(time.Second)
 		seen := &eventRecorder{}
-		ledger := &failingFirst{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), method: method, err: err}
+		ledger := &failingMethodLedger{Ledger: ledgermem.New(&ledgermem.Options{Traits: &traits}), method: method, err: err}
 		r := newRunner(t, memory.New(), ledger, &dltbatch.Options{Strategy: queuer.Pipelined(5), Observer: seen})
-		var all []batch.Batch
+		var batches []batch.Batch
 		for i := range 5 {
-			all = append(all, newBatch("s", batch.ID(fmt.Sprint("b", i))))
+			batches = append(batches, newBatch("s", batch.ID(fmt.Sprint("b", i))))
 		}
-		require.NoError(t, r.Add(t.Context(), all...))
+		require.NoError(t, r.Add(t.Context(), batches...))
 		keepRunning(t, r)
 		waitIdle(t, r)
-		for _, b := range all {
-			rec := await(t, r, b)
+		for _, b := range batches {
+			rec := awaitFinal(t, r, b)
 			reports, err := r.Attempts(t.Context(), b.Key())
 			require.NoError(t, err)
 			line := fmt.Sprint(b.ID, rec.State, rec.Attempt)

@@ -151,26 +151,26 @@ func TestStatsFail(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []error
+		var reportedErrs []error
 		st := &countingStore{Store: memory.New(), err: errDown}
 		r := newRunner(t, st, ledgermem.New(nil), &dltbatch.Options{Instance: "i", Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == batch.EventTrouble {
-				told = append(told, e.Err)
+				reportedErrs = append(reportedErrs, e.Err)
 			}
 		})})
 		stop := startRun(t, r)
 		b := newBatch("s", "b")
 		require.NoError(t, r.Add(t.Context(), b))
-		assert.Equal(t, batch.Committed, await(t, r, b).State)
+		assert.Equal(t, batch.Committed, awaitFinal(t, r, b).State)
 		time.Sleep(time.Minute)
 		h := r.Health()
 		require.ErrorIs(t, h.Store.Err, errDown, "its own row is all that an idle instance writes")
 		assert.NotContains(t, h.Loops, "stats")
 		mu.Lock()
-		assert.InDelta(t, 4, len(told), 1)
-		assert.ErrorIs(t, told[0], errDown)
+		assert.InDelta(t, 4, len(reportedErrs), 1)
+		assert.ErrorIs(t, reportedErrs[0], errDown)
 		mu.Unlock()
 		assert.Empty(t, statsOf(t, r).Instances)
 		st.fail(nil)

@@ -47,13 +47,13 @@ var errLarge, errLarger, errOld = errors.New("large"), errors.New("larger"), err
 func TestWarningsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []error
+		var reportedErrs []error
 		s := &warningStore{Store: noHints{memory.New()}} // an idle Runner looks each second
 		r, err := dltbatch.New(s, ledgermem.New(nil), &dltbatch.Options{Observer: batch.ObserverFunc(func(_ context.Context, e batch.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == batch.EventTrouble {
-				told = append(told, e.Err)
+				reportedErrs = append(reportedErrs, e.Err)
 			}
 		})})
 		require.NoError(t, err)
@@ -61,9 +61,9 @@ func TestWarningsOfTheStore(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
 		for _, step := range []struct {
-			says string
-			now  []store.Warning
-			told []error // the warnings in the order of their reports
+			errText      string
+			now          []store.Warning
+			reportedErrs []error // the warnings in the order of their reports
 		}{
 			{"all is well", nil, nil},
 			{"one begins", []store.Warning{{Name: "log", Err: errLarge}}, []error{errLarge}},
@@ -76,24 +76,24 @@ func TestWarningsOfTheStore(t *testing.T) {
 			s.set(nil, step.now...)
 			time.Sleep(3 * time.Second) // three calls of Upkeep
 			mu.Lock()
-			require.Len(t, told, len(step.told), step.says)
-			for i, want := range step.told {
-				require.ErrorIs(t, told[i], want, step.says)
+			require.Len(t, reportedErrs, len(step.reportedErrs), step.errText)
+			for i, want := range step.reportedErrs {
+				require.ErrorIs(t, reportedErrs[i], want, step.errText)
 			}
-			told = nil
+			reportedErrs = nil
 			mu.Unlock()
 			got := r.Health().Warnings
-			require.Len(t, got, len(step.now), step.says)
+			require.Len(t, got, len(step.now), step.errText)
 			for i, w := range step.now {
-				assert.Equal(t, w.Err, got[i], step.says)
+				assert.Equal(t, w.Err, got[i], step.errText)
 			}
 		}
 		// A failure of Upkeep is reported, and the call is repeated.
 		s.set(errDown)
 		time.Sleep(3 * time.Second)
 		mu.Lock()
-		require.NotEmpty(t, told)
-		require.ErrorIs(t, told[0], errDown)
+		require.NotEmpty(t, reportedErrs)
+		require.ErrorIs(t, reportedErrs[0], errDown)
 		mu.Unlock()
 		s.set(nil, store.Warning{Name: "log", Err: errLarge})
 		time.Sleep(10 * time.Second)

@@ -16,9 +16,9 @@ func TestBy(t *testing.T) {
 		assert.NoError(t, batch.By{Actor: actor, Reason: "\x00" + strings.Repeat("y", 1<<20)}.Validate(), "a reason is cut, not refused")
 	}
 	for _, actor := range []string{"", "a\x00", "a\n", "\xff", strings.Repeat("x", batch.MaxActorLen+1)} {
-		var in *batch.InputError
-		require.ErrorAs(t, batch.By{Actor: actor, Reason: "r"}.Validate(), &in)
-		assert.Equal(t, "By.Actor", in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, batch.By{Actor: actor, Reason: "r"}.Validate(), &inputErr)
+		assert.Equal(t, "By.Actor", inputErr.Field)
 	}
 }
 
@@ -46,16 +46,16 @@ func TestPolicies(t *testing.T) {
 func TestControl(t *testing.T) {
 	at := time.Unix(1, 0)
 	for _, c := range []struct {
-		control     batch.Control
-		closed, set bool
+		control              batch.Control
+		isClosed, isInEffect bool
 	}{
 		{batch.Control{}, false, false},
 		{batch.Control{Policy: batch.PolicyHalt}, false, true},
 		{batch.Control{PausedAt: at}, true, true},
 		{batch.Control{HaltedAt: at}, true, true},
 	} {
-		assert.Equal(t, c.closed, c.control.Closed())
-		assert.Equal(t, c.set, c.control.InEffect())
+		assert.Equal(t, c.isClosed, c.control.Closed())
+		assert.Equal(t, c.isInEffect, c.control.InEffect())
 	}
 }
 

@@ -32,10 +32,10 @@ func (f Footprint) Conflicts(g Footprint) bool {
 	if f.Empty() || g.Empty() {
 		return true
 	}
-	return overlap(f.Writes, g.Writes) || overlap(f.Writes, g.Reads) || overlap(f.Reads, g.Writes)
+	return overlaps(f.Writes, g.Writes) || overlaps(f.Writes, g.Reads) || overlaps(f.Reads, g.Writes)
 }
 
-func overlap(a, b []string) bool {
+func overlaps(a, b []string) bool {
 	for _, x := range a {
 		for _, y := range b {
 			if strings.HasPrefix(x, y) || strings.HasPrefix(y, x) {

@@ -188,10 +188,10 @@ func (x *Footprints) partLeaf(at *link, p string, end int) *node {
 	return mid
 }
 
-// digit returns the value of a hex digit, and 16 for any other byte. Addresses have only hex
+// hexDigit returns the value of a hex digit, and 16 for any other byte. Addresses have only hex
 // digits, so their children are found at once. The digits are random, so this code does not branch
 // on the digit.
-func digit(c byte) int {
+func hexDigit(c byte) int {
 	set := uint64(0x3ff) << '0'
 	if c >= 64 {
 		set = 0x3f << ('a' - 64)
@@ -204,7 +204,7 @@ func digit(c byte) int {
 
 // childPlace returns the place of n's child for the byte c, or the place for a new one.
 func (x *Footprints) childPlace(n *node, c byte) *link {
-	if d := digit(c); d < 16 {
+	if d := hexDigit(c); d < 16 {
 		return &n.children[d]
 	}
 	place := &n.firstOddChild

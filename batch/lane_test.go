@@ -51,9 +51,9 @@ func laneCopy(l batch.Lane) batch.Lane {
 func TestLaneCheck(t *testing.T) {
 	apart := []batch.Footprint{writesFootprint("00"), writesFootprint("11"), writesFootprint("22")}
 	for name, c := range map[string]struct {
-		lane batch.Lane
-		runs []batch.Run
-		bad  string // text of the error; "" for a good answer
+		lane    batch.Lane
+		runs    []batch.Run
+		wantErr string // text of the error; "" for a good answer
 	}{
 		"nothing":                          {lane: waitingLane("qqq")},
 		"an empty run":                     {waitingLane("qqq"), []batch.Run{{}}, ""},
@@ -111,10 +111,10 @@ func TestLaneCheck(t *testing.T) {
 		"no footprint blocks":              {waitingLane("qq", batch.Footprint{}, writesFootprint("00")), []batch.Run{{1}}, "position 1 passes 0"},
 	} {
 		err := c.lane.Check(c.runs)
-		if c.bad == "" {
+		if c.wantErr == "" {
 			assert.NoError(t, err, name)
 			continue
 		}
-		assert.ErrorContains(t, err, c.bad, name)
+		assert.ErrorContains(t, err, c.wantErr, name)
 	}
 }

@@ -51,10 +51,10 @@ func TestValidateTraceParent(t *testing.T) {
 		if b.TraceParent = s; s == "" {
 			continue
 		}
-		var in *batch.InputError
-		require.ErrorAs(t, b.Validate(), &in, name)
-		assert.Equal(t, "TraceParent", in.Field)
-		assert.Less(t, len(in.Error()), 300, name)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, b.Validate(), &inputErr, name)
+		assert.Equal(t, "TraceParent", inputErr.Field)
+		assert.Less(t, len(inputErr.Error()), 300, name)
 	}
 }
 

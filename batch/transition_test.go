@@ -66,7 +66,7 @@ func TestTransitionsWholeTable(t *testing.T) {
 func TestTransitionsSayWhy(t *testing.T) {
 	type move struct {
 		from, to batch.State
-		by       batch.Actor
+		actor    batch.Actor
 	}
 	seen := map[move]bool{}
 	for _, m := range batch.Transitions() {

@@ -74,14 +74,14 @@ func TestValidateNamesTheField(t *testing.T) {
 		b := validBatch()
 		c.change(&b)
 		err := b.Validate()
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, c.field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, c.field)
 		assert.ErrorIs(t, err, batch.ErrInvalidInput)
-		assert.Equal(t, c.field, in.Field)
-		assert.NotEmpty(t, in.Want)
+		assert.Equal(t, c.field, inputErr.Field)
+		assert.NotEmpty(t, inputErr.Want)
 		assert.LessOrEqual(t, len(err.Error()), 400, "bounded, and no payload in it")
 		if b.ID != "" && len(b.ID) <= batch.MaxIDLen {
-			assert.Equal(t, b.Key(), in.Key, c.field)
+			assert.Equal(t, b.Key(), inputErr.Key, c.field)
 		}
 	}
 }
@@ -104,11 +104,11 @@ func FuzzValidate(f *testing.F) {
 			assert.NoError(t, err)
 			return
 		}
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in)
-		assert.NotEmpty(t, in.Field)
-		assert.True(t, utf8.ValidString(in.Error()), "%q", in.Error())
-		assert.LessOrEqual(t, len(in.Error()), 600)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr)
+		assert.NotEmpty(t, inputErr.Field)
+		assert.True(t, utf8.ValidString(inputErr.Error()), "%q", inputErr.Error())
+		assert.LessOrEqual(t, len(inputErr.Error()), 600)
 	})
 }
 
@@ -152,10 +152,10 @@ func TestTags(t *testing.T) {
 		{"n": strings.Repeat("v", batch.MaxTagValue+1)}, {"n": "\x00"}, {"\xff": "v"}, {"n": "a\nb"},
 	} {
 		err := batch.Batch{ID: "i", Service: "s", Payload: []byte("p"), Tags: bad}.Validate()
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, "%v", bad)
-		assert.Equal(t, "Tags", in.Field)
-		assert.Equal(t, batch.Key{Service: "s", ID: "i"}, in.Key)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, "%v", bad)
+		assert.Equal(t, "Tags", inputErr.Field)
+		assert.Equal(t, batch.Key{Service: "s", ID: "i"}, inputErr.Key)
 	}
 	for text, bad := range map[string]batch.Tags{
 		`invalid Tags "invoice=a\nb": want a value: no control characters`: {"invoice": "a\nb"},

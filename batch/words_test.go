@@ -61,11 +61,11 @@ func TestWords(t *testing.T) {
 			v := w.value(uint8(n))
 			text, err := v.MarshalText()
 			if n >= len(w.words) {
-				var in *batch.InputError
-				require.ErrorAs(t, err, &in, "%s %d", w.name, n)
-				assert.Equal(t, w.name, in.Field)
-				assert.Equal(t, v.String(), in.Value)
-				assert.Contains(t, in.Want, w.words[1])
+				var inputErr *batch.InputError
+				require.ErrorAs(t, err, &inputErr, "%s %d", w.name, n)
+				assert.Equal(t, w.name, inputErr.Field)
+				assert.Equal(t, v.String(), inputErr.Value)
+				assert.Contains(t, inputErr.Want, w.words[1])
 				_, err = json.Marshal(v)
 				require.Error(t, err)
 				continue
@@ -84,10 +84,10 @@ func TestWords(t *testing.T) {
 		}
 		for _, other := range []string{"Queued", "queued ", "0", "1", "state(77)", "none", "\x00"} {
 			v, err := w.parse([]byte(other))
-			var in *batch.InputError
-			require.ErrorAs(t, err, &in, "%s %q", w.name, other)
-			assert.Equal(t, w.name, in.Field)
-			assert.Equal(t, batch.Excerpt(other, 64), in.Value)
+			var inputErr *batch.InputError
+			require.ErrorAs(t, err, &inputErr, "%s %q", w.name, other)
+			assert.Equal(t, w.name, inputErr.Field)
+			assert.Equal(t, batch.Excerpt(other, 64), inputErr.Value)
 			assert.Equal(t, w.value(200), v, "it stays as it was")
 		}
 	}
@@ -123,9 +123,9 @@ func checkJSON[T any](t *testing.T, v T, want string) {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	assert.JSONEq(t, want, string(text))
-	var back T
-	require.NoError(t, json.Unmarshal(text, &back))
-	assert.Equal(t, v, back)
+	var decoded T
+	require.NoError(t, json.Unmarshal(text, &decoded))
+	assert.Equal(t, v, decoded)
 }
 
 // A ruling is one of three words, and the name of a state is not a ruling.
@@ -217,10 +217,10 @@ func TestEventsInJSON(t *testing.T) {
 	e := batch.Event{Err: errors.New("from before")}
 	require.NoError(t, json.Unmarshal([]byte(`{"kind": "final", "state": "committed"}`), &e))
 	require.NoError(t, e.Err)
-	var in *batch.InputError
-	require.ErrorAs(t, json.Unmarshal([]byte(`{"state": "lost"}`), &e), &in)
-	assert.Equal(t, "State", in.Field)
-	assert.Equal(t, "lost", in.Value)
+	var inputErr *batch.InputError
+	require.ErrorAs(t, json.Unmarshal([]byte(`{"state": "lost"}`), &e), &inputErr)
+	assert.Equal(t, "State", inputErr.Field)
+	assert.Equal(t, "lost", inputErr.Value)
 	lanes, err := json.Marshal(map[batch.State]int{batch.Pending: 2})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"pending": 2}`, string(lanes))

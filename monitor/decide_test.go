@@ -59,7 +59,8 @@ func TestDecideEveryWordInEveryState(t *testing.T) {
 		batch.ReportedCommitted, batch.ReportedFailed, batch.ReportedStalled, batch.ReportedVoid, unknownWord,
 	}
 	for state, want := range map[batch.State][]string{
-		// Columns: no answer, unknown, pending, valid, invalid, committed, failed, stalled, void, other
+		// Columns: no answer, unknown, pending, valid, invalid, committed, failed, stalled, void,
+		// other
 		batch.Submitting: {"wait", "undecidable", "is pending", "is valid", "is invalid", "is committed", "failed", "is pending", "is void", "wait"},
 		batch.Pending:    {"wait", "undecidable", "wait", "is valid", "is invalid", "is committed", "failed", "wait", "is void", "wait"},
 		batch.Valid:      {"wait", "undecidable", "is pending", "wait", "is invalid", "is committed", "failed", "is pending", "is void", "wait"},
@@ -319,13 +320,13 @@ func TestDecideRollbacks(t *testing.T) {
 	tr := ledgerTraits
 	tr.Resolves, tr.Stale = true, time.Minute
 	for name, c := range map[string]struct {
-		state   batch.State
-		said    batch.Reported
-		posted  time.Duration
-		before  int
-		counted bool
-		counts  bool
-		halts   bool
+		state           batch.State
+		reported        batch.Reported
+		posted          time.Duration
+		rollbacksBefore int
+		wasCounted      bool
+		isCounted       bool
+		halts           bool
 	}{
 		"the first":               {batch.Valid, batch.ReportedValid, 2 * time.Minute, 0, false, true, false},
 		"the second":              {batch.Valid, batch.ReportedValid, 2 * time.Minute, 1, false, true, true},
@@ -338,17 +339,17 @@ func TestDecideRollbacks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := dueRow(c.state)
-			f.PostedAgo, f.Rollbacks, f.RolledBack = c.posted, c.before, c.counted
-			k := monitor.Known{Status: status(c.said), Seen: c.posted}
+			f.PostedAgo, f.Rollbacks, f.RolledBack = c.posted, c.rollbacksBefore, c.wasCounted
+			k := monitor.Known{Status: status(c.reported), Seen: c.posted}
 			check := func(o *store.Outcome) {
-				assert.Equal(t, c.counts, o.RolledBack)
+				assert.Equal(t, c.isCounted, o.RolledBack)
 				assert.Equal(t, c.halts, o.Halt != "")
 				if c.halts {
 					assert.Contains(t, o.Halt, "the nodes of this circuit disagree")
 				}
 			}
 			v := monitor.Decide(f, k, tr, rules)
-			if c.counts {
+			if c.isCounted {
 				require.Equal(t, "is valid", verdictWord(v), "before anything is proved")
 			}
 			if v.Outcome != nil {
@@ -478,10 +479,10 @@ func TestDecideInvalidOfAnEarlierAttempt(t *testing.T) {
 func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 	ever := func(f *store.InFlight) { f.ResendLeft = dlt.Forever }
 	for name, c := range map[string]struct {
-		state  batch.State
-		named  int
-		change func(*store.InFlight)
-		want   string
+		state        batch.State
+		namedAttempt int
+		change       func(*store.InFlight)
+		want         string
 	}{
 		"pending, and of the one before":             {batch.Pending, 2, nil, "undecidable"},
 		"pending, and of the first":                  {batch.Pending, 1, nil, "undecidable"},
@@ -505,7 +506,7 @@ func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 			if c.change != nil {
 				c.change(&f)
 			}
-			k := monitor.Known{Status: &batch.Status{ID: "b", Reported: batch.ReportedInvalid, Attempt: c.named}, Seen: time.Hour}
+			k := monitor.Known{Status: &batch.Status{ID: "b", Reported: batch.ReportedInvalid, Attempt: c.namedAttempt}, Seen: time.Hour}
 			assert.Equal(t, c.want, verdictWord(monitor.Decide(f, k, ledgerTraits, rules)))
 		})
 	}
@@ -516,10 +517,10 @@ func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 func TestDecideWhenToSendAgain(t *testing.T) {
 	harmless, resolves := dlt.Traits{ResendHarmlessFor: dlt.Forever}, dlt.Traits{Resolves: true}
 	for name, c := range map[string]struct {
-		k      monitor.Known
-		traits dlt.Traits
-		posted time.Duration // ago
-		want   time.Duration
+		known     monitor.Known
+		traits    dlt.Traits
+		postedAgo time.Duration // ago
+		want      time.Duration
 	}{
 		"failed":                {monitor.Known{Status: status(batch.ReportedFailed)}, harmless, 2 * time.Second, 3 * time.Second},
 		"void":                  {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, 2 * time.Second, time.Second},
@@ -530,9 +531,9 @@ func TestDecideWhenToSendAgain(t *testing.T) {
 		"shown not to be there": {monitor.Known{Evidence: evidence(dlt.NotCommitted)}, resolves, 2 * time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := store.InFlight{State: batch.Pending, Attempt: 3, PostedAgo: c.posted, ResendLeft: dlt.Forever, Ended: true}
-			c.k.Seen = time.Minute
-			v := monitor.Decide(f, c.k, c.traits, rules)
+			f := store.InFlight{State: batch.Pending, Attempt: 3, PostedAgo: c.postedAgo, ResendLeft: dlt.Forever, Ended: true}
+			c.known.Seen = time.Minute
+			v := monitor.Decide(f, c.known, c.traits, rules)
 			require.NotNil(t, v.Outcome)
 			assert.Equal(t, c.want, v.Outcome.Delay)
 		})
@@ -543,11 +544,11 @@ func TestDecideWhenToSendAgain(t *testing.T) {
 func TestDecideFailed(t *testing.T) {
 	unlimited, two, every := batch.Budget{}, batch.Budget{Attempts: 2}, batch.Budget{Attempts: 2, EveryTry: true}
 	for name, c := range map[string]struct {
-		named  int
-		spent  int
-		budget batch.Budget
-		want   string
-		spend  bool
+		namedAttempt int
+		spent        int
+		budget       batch.Budget
+		want         string
+		spends       bool
 	}{
 		"of no attempt in particular":           {0, 0, unlimited, "failed", true},
 		"of this attempt":                       {3, 0, unlimited, "failed", true},
@@ -560,13 +561,13 @@ func TestDecideFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := store.InFlight{State: batch.Pending, Attempt: 3, Spent: c.spent, Budget: c.budget, Failures: 4, PostedAgo: time.Minute}
-			st := &batch.Status{Reported: batch.ReportedFailed, Attempt: c.named, Message: "retryable"}
+			st := &batch.Status{Reported: batch.ReportedFailed, Attempt: c.namedAttempt, Message: "retryable"}
 			v := monitor.Decide(f, monitor.Known{Status: st}, ledgerTraits, rules)
 			require.Equal(t, c.want, verdictWord(v))
 			if v.Outcome == nil {
 				return
 			}
-			assert.Equal(t, c.spend, v.Outcome.Spend)
+			assert.Equal(t, c.spends, v.Outcome.Spend)
 			assert.Equal(t, 3*time.Second, v.Outcome.Delay, "after the third attempt")
 			want := &batch.SubmissionError{Kind: batch.KindFailed, Message: "retryable"}
 			if c.want == "refused" {

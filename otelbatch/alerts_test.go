@@ -164,7 +164,7 @@ const (
 	refusedClaims     = `dltbatch_store_operation_duration_seconds_count{dltbatch_operation="claim",error_type="invalid_input"}`
 	waits60           = `dltbatch_batch_wait_duration_seconds_bucket{le="60"}`
 	waits300          = `dltbatch_batch_wait_duration_seconds_bucket{le="300"}`
-	waits             = `dltbatch_batch_wait_duration_seconds_bucket{le="+Inf"}`
+	waitSeries        = `dltbatch_batch_wait_duration_seconds_bucket{le="+Inf"}`
 	doubtSeries       = `dltbatch_attempts_total{dltbatch_result="doubt"}`
 	acceptedSeries    = `dltbatch_attempts_total{dltbatch_result="accepted"}`
 	takeoverSeries    = `dltbatch_takeovers_total`
@@ -206,8 +206,8 @@ var alertSeries = []alertCase{
 	{"DltbatchBacklog", true, "9m", []string{`dltbatch_open_batches{dltbatch_state="queued"}`, "0+20000x10"}},
 	{"DltbatchBacklog", false, "9m", []string{`dltbatch_open_batches{dltbatch_state="queued"}`, "50000+0x10"}},
 	{"DltbatchBacklog", false, "9m", []string{`dltbatch_open_batches{dltbatch_state="pending"}`, "90000+0x10"}},
-	{"DltbatchSlow", true, "25m", []string{waits60, "0+0x40", waits300, "0+100x40", waits, "0+100x40"}},
-	{"DltbatchSlow", false, "25m", []string{waits60, "0+100x40", waits300, "0+100x40", waits, "0+100x40"}},
+	{"DltbatchSlow", true, "25m", []string{waits60, "0+0x40", waits300, "0+100x40", waitSeries, "0+100x40"}},
+	{"DltbatchSlow", false, "25m", []string{waits60, "0+100x40", waits300, "0+100x40", waitSeries, "0+100x40"}},
 	{"DltbatchNeedsDecision", true, "1m", []string{`dltbatch_open_decisions`, "0 1+0x5"}},
 	{"DltbatchNeedsDecision", true, "4m", []string{`dltbatch_decisions_total`, "0+0x3 1+0x5"}},
 	{"DltbatchNeedsDecision", false, "20m", []string{`dltbatch_decisions_total`, "3+0x30", `dltbatch_open_decisions`, "0+0x30"}},

@@ -23,7 +23,7 @@ type meterBook struct {
 	values     map[string]float64 // values by series, such as name{key=value}
 	counts     map[string]int
 	isObserved map[string]bool // the series that were observed, not measured
-	callback   metric.Callback
+	observe    metric.Callback
 }
 
 func newMeterBook() *meterBook {
@@ -95,7 +95,7 @@ func (b *meterBook) allSeries() (all []string) {
 	return all
 }
 
-func (b *meterBook) collect() error { return b.callback(context.Background(), bookObserver{book: b}) }
+func (b *meterBook) collect() error { return b.observe(context.Background(), bookObserver{book: b}) }
 
 func (b *meterBook) makeError(name string) error {
 	if b.failingInstrument == name {
@@ -126,7 +126,7 @@ func (m bookMeter) Float64ObservableGauge(name string, _ ...metric.Float64Observ
 }
 
 func (m bookMeter) RegisterCallback(f metric.Callback, _ ...metric.Observable) (metric.Registration, error) {
-	m.book.callback = f
+	m.book.observe = f
 	return noop.Registration{}, m.book.makeError("callback")
 }
 

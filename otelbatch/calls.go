@@ -18,14 +18,14 @@ func (m *Metrics) observeCall(ctx context.Context, c batch.Call) {
 		switch c.Op {
 		case "submit", "submit_list":
 			m.operation.record(noContext, took, labelValues{c.Op, failed})
-			m.request.record(noContext, float64(c.Items), labelValues{})
+			m.requestTime.record(noContext, float64(c.Items), labelValues{})
 		default:
-			m.asked.record(noContext, took, labelValues{c.Op, failed})
+			m.queryTime.record(noContext, took, labelValues{c.Op, failed})
 		}
 		return
 	}
 	failed := storeError(c.Err)
-	m.stored.record(ctx, took, labelValues{c.Op, failed})
+	m.storeTime.record(ctx, took, labelValues{c.Op, failed})
 	switch c.Op {
 	case "add", "add_tx", "claim", "record":
 		m.operation.record(ctx, took, labelValues{c.Op, failed})
@@ -40,11 +40,11 @@ func (m *Metrics) observeCall(ctx context.Context, c batch.Call) {
 		m.pruned.add(c.Items, labelValues{})
 	case "claim":
 		if c.Items == 0 {
-			m.empty.add(1, labelValues{})
+			m.emptyClaims.add(1, labelValues{})
 		}
 	}
 	if c.Items > 0 && slices.Contains(groupOps.values, c.Op) {
-		m.group.record(ctx, float64(c.Items), labelValues{c.Op})
+		m.groupItems.record(ctx, float64(c.Items), labelValues{c.Op})
 	}
 }
 

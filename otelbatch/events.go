@@ -17,7 +17,7 @@ func (m *Metrics) countEvent(e batch.Event) {
 	switch e.Kind {
 	case batch.EventClaimed:
 		if e.Attempt == 1 {
-			m.wait.record(noContext, e.SinceAdded.Seconds(), labelValues{})
+			m.waitTime.record(noContext, e.SinceAdded.Seconds(), labelValues{})
 		}
 		if e.Again {
 			m.resends.add(1, labelValues{})
@@ -61,14 +61,14 @@ func (m *Metrics) countOutcome(e batch.Event) {
 			result = labelValues{kindOfReason(e.Err)}
 		}
 		m.attempts.add(1, result)
-		m.attempt.record(noContext, e.Took.Seconds(), result)
+		m.attemptTime.record(noContext, e.Took.Seconds(), result)
 	}
 	m.countTakeover(e)
 	switch {
 	case e.Kind == batch.EventInDoubt && e.By == batch.BySubmitter:
 		m.doubts.add(1, labelValues{})
 	case e.By == batch.ByMonitor && e.From == batch.Submitting && e.State != batch.Submitting:
-		m.resolved.add(1, labelValues{e.State.String(), e.By.String()})
+		m.resolvedDoubts.add(1, labelValues{e.State.String(), e.By.String()})
 	}
 }
 
@@ -83,17 +83,17 @@ func (m *Metrics) countFinal(e batch.Event) {
 	state := labelValues{e.State.String()}
 	m.finals.add(1, state)
 	if e.SinceAdded > 0 {
-		m.whole.record(noContext, e.SinceAdded.Seconds(), state)
+		m.batchTime.record(noContext, e.SinceAdded.Seconds(), state)
 	}
 	if e.SincePosted > 0 {
-		m.decided.record(noContext, e.SincePosted.Seconds(), state)
+		m.outcomeTime.record(noContext, e.SincePosted.Seconds(), state)
 	}
 }
 
 // countOperated counts the final states and the ends of doubts that operators decided.
 func (m *Metrics) countOperated(e batch.Event) {
 	if e.Act.Action == batch.ActionDecide {
-		m.resolved.add(1, labelValues{e.State.String(), e.By.String()})
+		m.resolvedDoubts.add(1, labelValues{e.State.String(), e.By.String()})
 	}
 	if isFinalAct(e) {
 		m.countFinal(e)

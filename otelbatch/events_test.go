@@ -45,8 +45,8 @@ func changedSeries(t *testing.T, do func(m *Metrics)) map[string]float64 {
 func TestEvents(t *testing.T) {
 	const second = time.Second
 	for name, c := range map[string]struct {
-		e    batch.Event
-		want map[string]float64
+		event batch.Event
+		want  map[string]float64
 	}{
 		"added: the call counts": {batch.Event{Kind: batch.EventAdded, State: batch.Queued}, map[string]float64{}},
 		"a first claim": {
@@ -137,9 +137,9 @@ func TestEvents(t *testing.T) {
 		"acquitted": {batch.Event{Kind: batch.EventOperated, State: batch.Rejected, By: batch.ByOperator, Act: batch.Act{Action: batch.ActionAcquit}}, map[string]float64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := c.e
-			e.Key = batch.Key{Service: "a-lane", ID: "an-id"}
-			assert.Equal(t, c.want, changedSeries(t, func(m *Metrics) { m.countEvent(e) }))
+			event := c.event
+			event.Key = batch.Key{Service: "a-lane", ID: "an-id"}
+			assert.Equal(t, c.want, changedSeries(t, func(m *Metrics) { m.countEvent(event) }))
 		})
 	}
 }

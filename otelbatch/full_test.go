@@ -140,7 +140,7 @@ func TestFullDisk(t *testing.T) {
 			time.Sleep(scrapeEvery)
 		}
 	}
-	quiet := seen.times
+	quiet := seen.scrapeCount
 	since := time.Now()
 	f.addUntilFull(t)
 	fillFileSystem(t, dir)

@@ -19,13 +19,13 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	runners, engines := m.runners, m.engines
 	m.mu.Unlock()
 	now, t := time.Now(), totals{
-		ages: map[string]float64{}, failing: map[string]float64{}, lost: map[int]int{}, attention: map[string]int{},
+		ages: map[string]float64{}, failing: map[string]float64{}, lostEvents: map[int]int{}, attention: map[string]int{},
 	}
 	for _, r := range runners {
 		t.add(now, r.Health())
 	}
 	for _, e := range engines {
-		t.dropped += int(e.DroppedTraces())
+		t.droppedTraces += int(e.DroppedTraces())
 	}
 	for _, c := range m.counters {
 		c.observe(o)
@@ -51,10 +51,10 @@ func (m *Metrics) collect(ctx context.Context, o metric.Observer) error {
 	for loop, age := range t.ages {
 		m.success.seconds(o, age, labelValues{loop})
 	}
-	for i, n := range t.lost {
-		m.lost.count(o, n, labelValues{strconv.Itoa(i)})
+	for i, n := range t.lostEvents {
+		m.lostEvents.count(o, n, labelValues{strconv.Itoa(i)})
 	}
-	m.dropped.count(o, t.dropped, labelValues{})
+	m.droppedTraces.count(o, t.droppedTraces, labelValues{})
 	m.stats.collect(ctx, runnersInUse(runners), o)
 	return nil
 }
@@ -79,16 +79,16 @@ type totals struct {
 	closed                                 [3]int        // numbers in the order of reasons
 	ledgerClosed                           float64
 	failing, ages                          map[string]float64 // times in seconds
-	lost                                   map[int]int
+	lostEvents                             map[int]int
 	attention                              map[string]int // number of causes by part
-	dropped                                int            // number of dropped trace contexts
+	droppedTraces                          int            // number of dropped trace contexts
 }
 
 func (t *totals) add(now time.Time, h health.Health) {
 	for i, n := range h.LostEvents {
-		t.lost[min(i, len(observers.values))] += int(n)
+		t.lostEvents[min(i, len(observers.values))] += int(n)
 	}
-	t.dropped += int(h.DroppedTraces)
+	t.droppedTraces += int(h.DroppedTraces)
 	if !h.Running {
 		return
 	}

@@ -30,17 +30,17 @@ type definition struct {
 	labels                 []label
 }
 
-// builder makes instruments, and keeps their definitions and the first error.
-type builder struct {
-	meter    metric.Meter
-	defs     []definition
-	async    []metric.Observable
-	counters []counter
-	err      error
+// instrumentBuilder makes instruments, and keeps their definitions and the first error.
+type instrumentBuilder struct {
+	meter       metric.Meter
+	definitions []definition
+	async       []metric.Observable
+	counters    []counter
+	err         error
 }
 
-func (b *builder) addDefinition(d definition, err error) {
-	b.defs = append(b.defs, d)
+func (b *instrumentBuilder) addDefinition(d definition, err error) {
+	b.definitions = append(b.definitions, d)
 	if err != nil && b.err == nil {
 		b.err = fmt.Errorf("%s: %w", d.name, err)
 	}
@@ -100,7 +100,7 @@ type counter struct {
 	counts map[labelValues]*atomic.Int64
 }
 
-func (b *builder) counter(name, unit, text string, labels ...label) counter {
+func (b *instrumentBuilder) counter(name, unit, text string, labels ...label) counter {
 	c := counter{b.total(name, unit, text, labels...), map[labelValues]*atomic.Int64{}}
 	for k := range c.byKey {
 		c.counts[k] = new(atomic.Int64)
@@ -124,7 +124,7 @@ type histogram struct {
 	series[metric.RecordOption]
 }
 
-func (b *builder) histogram(name, unit, text string, bounds []float64, labels ...label) histogram {
+func (b *instrumentBuilder) histogram(name, unit, text string, bounds []float64, labels ...label) histogram {
 	to, err := b.meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(text), metric.WithExplicitBucketBoundaries(bounds...))
 	b.addDefinition(definition{name, "histogram", unit, text, labels}, err)
 	return histogram{to, newSeries(labels, func(o metric.MeasurementOption) metric.RecordOption { return o })}
@@ -136,44 +136,44 @@ func (h histogram) record(ctx context.Context, v float64, k labelValues) {
 
 // gauge is observed at a collection.
 type gauge struct {
-	int   metric.Int64Observable
-	float metric.Float64Observable
+	intGauge   metric.Int64Observable
+	floatGauge metric.Float64Observable
 	series[metric.ObserveOption]
 }
 
-func (b *builder) gauge(g gauge, d definition, err error) gauge {
+func (b *instrumentBuilder) gauge(g gauge, d definition, err error) gauge {
 	b.addDefinition(d, err)
 	g.series = newSeries(d.labels, func(o metric.MeasurementOption) metric.ObserveOption { return o })
-	if g.int != nil {
-		b.async = append(b.async, g.int)
+	if g.intGauge != nil {
+		b.async = append(b.async, g.intGauge)
 	} else {
-		b.async = append(b.async, g.float)
+		b.async = append(b.async, g.floatGauge)
 	}
 	return g
 }
 
 // number makes a gauge of how many of something there are.
-func (b *builder) number(name, unit, text string, labels ...label) gauge {
+func (b *instrumentBuilder) number(name, unit, text string, labels ...label) gauge {
 	to, err := b.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(text))
-	return b.gauge(gauge{int: to}, definition{name, "gauge", unit, text, labels}, err)
+	return b.gauge(gauge{intGauge: to}, definition{name, "gauge", unit, text, labels}, err)
 }
 
 // age makes a gauge of the time for which something is so.
-func (b *builder) age(name, text string, labels ...label) gauge {
+func (b *instrumentBuilder) age(name, text string, labels ...label) gauge {
 	to, err := b.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(text))
-	return b.gauge(gauge{float: to}, definition{name, "gauge", "s", text, labels}, err)
+	return b.gauge(gauge{floatGauge: to}, definition{name, "gauge", "s", text, labels}, err)
 }
 
 // total makes a counter whose sum is read at a collection.
-func (b *builder) total(name, unit, text string, labels ...label) gauge {
+func (b *instrumentBuilder) total(name, unit, text string, labels ...label) gauge {
 	to, err := b.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(text))
-	return b.gauge(gauge{int: to}, definition{name, "counter", unit, text, labels}, err)
+	return b.gauge(gauge{intGauge: to}, definition{name, "counter", unit, text, labels}, err)
 }
 
 func (g gauge) count(o metric.Observer, n int, k labelValues) {
-	o.ObserveInt64(g.int, int64(n), g.byKey[g.knownKey(k)]...)
+	o.ObserveInt64(g.intGauge, int64(n), g.byKey[g.knownKey(k)]...)
 }
 
 func (g gauge) seconds(o metric.Observer, v float64, k labelValues) {
-	o.ObserveFloat64(g.float, v, g.byKey[g.knownKey(k)]...)
+	o.ObserveFloat64(g.floatGauge, v, g.byKey[g.knownKey(k)]...)
 }

@@ -25,11 +25,11 @@ type Metrics struct {
 
 	mu      sync.Mutex
 	runners []runner
-	engines []engine
+	engines []tracingEngine
 }
 
-// engine is an *autobatch.Engine.
-type engine interface{ DroppedTraces() uint64 }
+// tracingEngine is an *autobatch.Engine.
+type tracingEngine interface{ DroppedTraces() uint64 }
 
 // runner is a *dltbatch.Runner.
 type runner interface {
@@ -50,7 +50,7 @@ func NewMetrics(p metric.MeterProvider) (*Metrics, error) {
 		return nil, errors.New("metrics: the provider has no meter")
 	}
 	m := &Metrics{}
-	b := &builder{meter: meter}
+	b := &instrumentBuilder{meter: meter}
 	m.instruments = newInstruments(b)
 	if b.err != nil {
 		return nil, fmt.Errorf("metrics: %w", b.err)

@@ -59,9 +59,9 @@ func newCounted() *countedRunner {
 func deliverBatches(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) (keys []batch.Key) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, r := range runners {
-		all.Go(func() { assert.NoError(t, r.Run(ctx)) })
+		wg.Go(func() { assert.NoError(t, r.Run(ctx)) })
 	}
 	for i := range lanes {
 		for j := range each {
@@ -75,7 +75,7 @@ func deliverBatches(t *testing.T, lanes, each int, runners ...*dltbatch.Runner) 
 	}
 	time.Sleep(time.Minute)
 	stop()
-	all.Wait()
+	wg.Wait()
 	return keys
 }
 
@@ -186,9 +186,9 @@ func TestEventsAreCountedAtOnce(t *testing.T) {
 // If a Metrics cannot be made, the error gives the reason.
 func TestNewMetricsFails(t *testing.T) {
 	_, err := NewMetrics(nil)
-	var in *batch.InputError
-	require.ErrorAs(t, err, &in)
-	assert.Equal(t, "provider", in.Field)
+	var inputErr *batch.InputError
+	require.ErrorAs(t, err, &inputErr)
+	assert.Equal(t, "provider", inputErr.Field)
 	_, err = NewMetrics(noMeterProvider{})
 	require.ErrorContains(t, err, "no meter")
 	for _, d := range allDefinitions(t) {
@@ -205,7 +205,7 @@ func TestNewMetricsFails(t *testing.T) {
 	m, err := NewMetrics(noop.NewMeterProvider())
 	require.NoError(t, err)
 	_, err = m.NewRunner(nil, ledgermem.New(nil), nil)
-	require.ErrorAs(t, err, &in)
+	require.ErrorAs(t, err, &inputErr)
 	assert.Empty(t, m.runners)
 }
 
@@ -216,10 +216,10 @@ func (noMeterProvider) Meter(string, ...metric.MeterOption) metric.Meter { retur
 // allDefinitions returns the definitions of all metrics.
 func allDefinitions(t *testing.T) []definition {
 	t.Helper()
-	b := &builder{meter: noop.Meter{}}
+	b := &instrumentBuilder{meter: noop.Meter{}}
 	newInstruments(b)
 	require.NoError(t, b.err)
-	return b.defs
+	return b.definitions
 }
 
 // Meters that panic disturb nothing: the batches are delivered, and the application's own

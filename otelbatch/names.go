@@ -72,23 +72,23 @@ var (
 
 // instruments has all metrics.
 type instruments struct {
-	added, attempts, finals, resends, takeovers, doubts, resolved, decisions counter
-	breaches, vanished, halts, quarantined, held, pauses, empty, troubles    counter
-	pruned                                                                   counter
+	added, attempts, finals, resends, takeovers, doubts, resolvedDoubts, decisions counter
+	breaches, vanished, halts, quarantined, held, pauses, emptyClaims, troubles    counter
+	pruned                                                                         counter
 
 	counters []counter // all counters
 
-	operation, wait, attempt, decided, whole, asked, stored, request, group histogram
+	operation, waitTime, attemptTime, outcomeTime, batchTime, queryTime, storeTime, requestTime, groupItems histogram
 
 	running, poolSize, poolBusy, claims, streams, closed, warnings gauge
 	attention, failing, ledgerClosed, success                      gauge
-	lost, dropped                                                  gauge
+	lostEvents, droppedTraces                                      gauge
 
 	stats storeGauges
 }
 
 // newInstruments makes all metrics, in the order of docs/metrics.md.
-func newInstruments(b *builder) (i instruments) {
+func newInstruments(b *instrumentBuilder) (i instruments) {
 	i.operation = b.histogram("messaging.client.operation.duration", "s",
 		"How long an operation upon a batch's way took: add and add_tx (type send), claim (receive), submit and submit_list (send, to the ledger), record (settle). "+
 			"With messaging.system and messaging.operation.type.", requestBounds, messagingAttributes, anyErrors)
@@ -105,7 +105,7 @@ func newInstruments(b *builder) (i instruments) {
 		"Attempts that another instance left without an outcome, and about which this process has found out: it died, or its claim expired.")
 	i.doubts = b.counter("dltbatch.doubts", "{attempt}",
 		"Attempts after which a batch was in doubt: no clear answer, or a refusal while an earlier attempt is open. Attempts that were taken over do not count.")
-	i.resolved = b.counter("dltbatch.doubts.resolved", "{attempt}",
+	i.resolvedDoubts = b.counter("dltbatch.doubts.resolved", "{attempt}",
 		"Doubts that the monitor or an operator ended, of attempts that were taken over, too, by the batch's state after that. unknown: it is sent again.", laterStates, actors)
 	i.decisions = b.counter("dltbatch.decisions", "{batch}", "Batches that cannot go on until a person decides.")
 	i.breaches = b.counter("dltbatch.order.breaches", "{breach}", "Breaches of order: a batch took effect behind one that it should have preceded, or may have.")
@@ -114,20 +114,20 @@ func newInstruments(b *builder) (i instruments) {
 	i.held = b.counter("dltbatch.lanes.held", "{lane}", "How often a lane was held: its strategy failed, or its ledger cannot serve it.")
 	i.quarantined = b.counter("dltbatch.batches.quarantined", "{batch}", "Batches that were set aside.")
 	i.pauses = b.counter("dltbatch.pauses", "{pause}", "How often nothing was posted for a while, for a service or at all, by the ledger's answer.", causes)
-	i.empty = b.counter("dltbatch.claims.empty", "{claim}", "Claims that found nothing to claim.")
+	i.emptyClaims = b.counter("dltbatch.claims.empty", "{claim}", "Claims that found nothing to claim.")
 	i.troubles = b.counter("dltbatch.troubles", "{failure}", "Failures of the Runner's parts, which go on after a pause. In store also the store's warnings, and in services other traits.", troubleParts)
 	i.pruned = b.counter("dltbatch.pruned", "{row}", "What retention removed: batches, orders, ids of the journal, acts of operators.")
-	i.lost = b.total("dltbatch.observer.lost", "{event}", "Events that found the queue of one of Options.Observers full, by its index. These metrics lose none.", observers)
-	i.dropped = b.total("dltbatch.traces.dropped", "{context}", "Trace contexts that were dropped because they were not valid. Their batches were added without; likewise the orders of Engines that the Metrics watches.")
+	i.lostEvents = b.total("dltbatch.observer.lost", "{event}", "Events that found the queue of one of Options.Observers full, by its index. These metrics lose none.", observers)
+	i.droppedTraces = b.total("dltbatch.traces.dropped", "{context}", "Trace contexts that were dropped because they were not valid. Their batches were added without; likewise the orders of Engines that the Metrics watches.")
 
-	i.wait = b.histogram("dltbatch.batch.wait.duration", "s", "From Add to the first attempt.", batchBounds)
-	i.attempt = b.histogram("dltbatch.attempt.duration", "s", "How long the POST of an attempt took, for each batch in it.", requestBounds, results)
-	i.decided = b.histogram("dltbatch.batch.outcome.duration", "s", "From the end of the POST to the final outcome, by state.", batchBounds, finalStates)
-	i.whole = b.histogram("dltbatch.batch.duration", "s", "From Add to the final outcome, by state.", batchBounds, finalStates)
-	i.asked = b.histogram("dltbatch.ledger.operation.duration", "s", "How long a call to the ledger took that is no POST. statuses and resolve are the questions about batches. POSTs are in messaging.client.operation.duration.", requestBounds, ledgerOps, ledgerErrors)
-	i.stored = b.histogram("dltbatch.store.operation.duration", "s", "How long a call to the store took.", storeBounds, storeOps, storeErrors)
-	i.request = b.histogram("dltbatch.request.batches", "{batch}", "Batches in a POST.", sizeBounds)
-	i.group = b.histogram("dltbatch.store.operation.batches", "{batch}", "Batches in a call to the store that succeeded. Without claims that were empty.", sizeBounds, groupOps)
+	i.waitTime = b.histogram("dltbatch.batch.wait.duration", "s", "From Add to the first attempt.", batchBounds)
+	i.attemptTime = b.histogram("dltbatch.attempt.duration", "s", "How long the POST of an attempt took, for each batch in it.", requestBounds, results)
+	i.outcomeTime = b.histogram("dltbatch.batch.outcome.duration", "s", "From the end of the POST to the final outcome, by state.", batchBounds, finalStates)
+	i.batchTime = b.histogram("dltbatch.batch.duration", "s", "From Add to the final outcome, by state.", batchBounds, finalStates)
+	i.queryTime = b.histogram("dltbatch.ledger.operation.duration", "s", "How long a call to the ledger took that is no POST. statuses and resolve are the questions about batches. POSTs are in messaging.client.operation.duration.", requestBounds, ledgerOps, ledgerErrors)
+	i.storeTime = b.histogram("dltbatch.store.operation.duration", "s", "How long a call to the store took.", storeBounds, storeOps, storeErrors)
+	i.requestTime = b.histogram("dltbatch.request.batches", "{batch}", "Batches in a POST.", sizeBounds)
+	i.groupItems = b.histogram("dltbatch.store.operation.batches", "{batch}", "Batches in a call to the store that succeeded. Without claims that were empty.", sizeBounds, groupOps)
 
 	i.running = b.number("dltbatch.runners", "{runner}", "Runners whose Run runs.")
 	i.poolSize = b.number("dltbatch.pool.size", "{request}", "Requests that may be under way: submit is Options.Pool, status is Options.StatusConnections.", pools)

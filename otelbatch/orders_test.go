@@ -112,8 +112,8 @@ func TestSpansOfOrderEvents(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		e    autobatch.OrderEvent
-		want []string
+		event autobatch.OrderEvent
+		want  []string
 	}{
 		"prepared":    {autobatch.OrderEvent{Kind: autobatch.EventPrepared, Orders: verdict(order.Dequeued)}, nil},
 		"confirmed":   {autobatch.OrderEvent{Kind: autobatch.EventSettled, Orders: verdict(order.Confirmed)}, []string{""}},
@@ -126,7 +126,7 @@ func TestSpansOfOrderEvents(t *testing.T) {
 			made := &spanRecorder{}
 			traces, err := NewTraces(made)
 			require.NoError(t, err)
-			traces.ObserveOrders(c.e)
+			traces.ObserveOrders(c.event)
 			var got []string
 			for _, s := range made.all {
 				got = append(got, s.statusText)

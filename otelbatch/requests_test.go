@@ -75,13 +75,13 @@ func postList(t *testing.T, request func(*Traces) func(context.Context, []string
 			Strategy: queuer.Pipelined(4), Observers: []batch.Observer{traces}, TraceRequest: request(traces),
 		})
 		require.NoError(t, err)
-		var all []batch.Batch
+		var batches []batch.Batch
 		for i, parent := range traceParents() {
 			b := newBatch("a-lane", batch.ID(fmt.Sprint("an-id", i)))
 			b.Payload, b.DataChangeID, b.TraceParent = []byte("a payload"), fmt.Sprint("a key", i), parent
-			all = append(all, b)
+			batches = append(batches, b)
 		}
-		require.NoError(t, r.Add(t.Context(), all...))
+		require.NoError(t, r.Add(t.Context(), batches...))
 		stop := startRun(t, r)
 		require.NoError(t, r.Idle(t.Context()))
 		stop()

@@ -30,18 +30,18 @@ var (
 
 // storeGauges has the gauges of a store's counts: see [store.Totals].
 type storeGauges struct {
-	age, oldest, oldestOrder, oldestDoubt, clock         gauge
-	open, orders, lanes, stopped, allPaused              gauge
-	inDoubt, undecided, setAside, schema, instances, one gauge
-	refused                                              gauge
-	bytes, dead                                          gauge
+	countsAge, oldestAge, oldestOrder, oldestDoubt, clockDifference gauge
+	openBatches, orders, lanes, stoppedLanes, allPaused             gauge
+	inDoubt, undecided, setAside, schema, instances, sharedNames    gauge
+	refusedOrders                                                   gauge
+	bytes, deadRows                                                 gauge
 }
 
-func newStoreGauges(b *builder) (g storeGauges) {
-	g.open = b.markStored(b.number("dltbatch.open.batches", "{batch}", "Batches that are not final, by state.", openStates))
-	g.oldest = b.markStored(b.age("dltbatch.open.oldest.age", "Age of the oldest batch that is not final; 0 where all are."))
+func newStoreGauges(b *instrumentBuilder) (g storeGauges) {
+	g.openBatches = b.markStored(b.number("dltbatch.open.batches", "{batch}", "Batches that are not final, by state.", openStates))
+	g.oldestAge = b.markStored(b.age("dltbatch.open.oldest.age", "Age of the oldest batch that is not final; 0 where all are."))
 	g.lanes = b.markStored(b.number("dltbatch.open.lanes", "{lane}", "Lanes that have a batch which is not final."))
-	g.stopped = b.markStored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stopReasons))
+	g.stoppedLanes = b.markStored(b.number("dltbatch.lanes.stopped", "{lane}", "Lanes that a person paused, or that were halted, with open batches or without.", stopReasons))
 	g.allPaused = b.markStored(b.number("dltbatch.paused", "{database}", "Whether a person paused everything: 1 or 0."))
 	g.inDoubt = b.markStored(b.number("dltbatch.open.doubts", "{batch}", "Batches of which an attempt may or may not have taken effect."))
 	g.oldestDoubt = b.markStored(b.age("dltbatch.open.oldest.doubt.age", "Age of the oldest doubt, since the claim of its attempt; 0 where there is none."))
@@ -49,20 +49,20 @@ func newStoreGauges(b *builder) (g storeGauges) {
 	g.setAside = b.markStored(b.number("dltbatch.quarantine", "{batch}", "Batches that were set aside, and that nobody has acquitted."))
 	g.orders = b.markStored(b.number("dltbatch.open.orders", "{order}", "Orders that are not final, by state.", orderStates))
 	g.oldestOrder = b.markStored(b.age("dltbatch.open.oldest.order.age", "Age of the oldest order that is not final; 0 where all are."))
-	g.refused = b.markStored(b.number("dltbatch.orders.refused", "{order}", "Orders that were refused alone within a day."))
+	g.refusedOrders = b.markStored(b.number("dltbatch.orders.refused", "{order}", "Orders that were refused alone within a day."))
 	g.instances = b.markStored(b.number("dltbatch.instances", "{instance}", "Instances that the database knows: live ones were seen within three of their pauses, unseen ones ended without a word.", presences))
-	g.one = b.markStored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
+	g.sharedNames = b.markStored(b.number("dltbatch.instances.shared", "{instance}", "Instances that had the name of another at the same time."))
 	g.schema = b.markStored(b.number("dltbatch.schema.version", "{version}", "Version of the database's schema."))
 	g.bytes = b.markStored(b.number("dltbatch.table.size", "By", "Bytes of each table with its indexes; on SQLite of the database and of its log.", tables))
-	g.dead = b.markStored(b.number("dltbatch.table.dead", "{row}", "Rows that wait to be cleaned up, as the server estimates.", tables))
-	g.clock = b.markStored(b.age("dltbatch.clock.difference", "How far the clock of the database is from the clock of this process, in either direction."))
-	g.age = b.markStored(b.age("dltbatch.stats.age", "Age of these counts. Where nobody runs they grow old."))
+	g.deadRows = b.markStored(b.number("dltbatch.table.dead", "{row}", "Rows that wait to be cleaned up, as the server estimates.", tables))
+	g.clockDifference = b.markStored(b.age("dltbatch.clock.difference", "How far the clock of the database is from the clock of this process, in either direction."))
+	g.countsAge = b.markStored(b.age("dltbatch.stats.age", "Age of these counts. Where nobody runs they grow old."))
 	return g
 }
 
 // markStored marks the last definition as a metric of the stores.
-func (b *builder) markStored(g gauge) gauge {
-	b.defs[len(b.defs)-1].kind = "stored"
+func (b *instrumentBuilder) markStored(g gauge) gauge {
+	b.definitions[len(b.definitions)-1].kind = "stored"
 	return g
 }
 
@@ -167,30 +167,30 @@ func (t *storeCounts) add(s store.Stats) {
 
 func (t *storeCounts) observe(g storeGauges, o metric.Observer) {
 	for _, state := range openStates.values {
-		g.open.count(o, t.open[state], labelValues{state})
+		g.openBatches.count(o, t.open[state], labelValues{state})
 	}
 	for _, state := range orderStates.values {
 		g.orders.count(o, t.orders[state], labelValues{state})
 	}
 	g.lanes.count(o, t.lanes, labelValues{})
-	g.stopped.count(o, t.paused, labelValues{"paused"})
-	g.stopped.count(o, t.halted, labelValues{"halted"})
+	g.stoppedLanes.count(o, t.paused, labelValues{"paused"})
+	g.stoppedLanes.count(o, t.halted, labelValues{"halted"})
 	g.allPaused.count(o, t.allPaused, labelValues{})
 	g.inDoubt.count(o, t.inDoubt, labelValues{})
 	g.undecided.count(o, t.undecided, labelValues{})
 	g.setAside.count(o, t.setAside, labelValues{})
-	g.refused.count(o, t.refused, labelValues{})
+	g.refusedOrders.count(o, t.refused, labelValues{})
 	g.instances.count(o, t.live, labelValues{"live"})
 	g.instances.count(o, t.unseen, labelValues{"unseen"})
-	g.one.count(o, t.shared, labelValues{})
+	g.sharedNames.count(o, t.shared, labelValues{})
 	g.schema.count(o, int(t.schema), labelValues{})
 	for table, n := range t.bytes {
 		g.bytes.count(o, int(n), labelValues{table})
-		g.dead.count(o, int(t.dead[table]), labelValues{table})
+		g.deadRows.count(o, int(t.dead[table]), labelValues{table})
 	}
-	g.oldest.seconds(o, t.oldest.Seconds(), labelValues{})
+	g.oldestAge.seconds(o, t.oldest.Seconds(), labelValues{})
 	g.oldestOrder.seconds(o, t.oldestOrder.Seconds(), labelValues{})
 	g.oldestDoubt.seconds(o, t.oldestDoubt.Seconds(), labelValues{})
-	g.clock.seconds(o, t.clock.Seconds(), labelValues{})
-	g.age.seconds(o, t.age.Seconds(), labelValues{})
+	g.clockDifference.seconds(o, t.clock.Seconds(), labelValues{})
+	g.countsAge.seconds(o, t.age.Seconds(), labelValues{})
 }

@@ -28,9 +28,9 @@ import (
 // spanRecorder is a TracerProvider that records which spans were made and ended.
 type spanRecorder struct {
 	noop.TracerProvider
-	mu      sync.Mutex
-	started byte
-	all     []recordedSpan
+	mu         sync.Mutex
+	lastSpanID byte
+	all        []recordedSpan
 }
 
 type recordedSpan struct {
@@ -45,7 +45,7 @@ type recordedSpan struct {
 	start, end time.Time
 }
 
-func (s recordedSpan) took() time.Duration { return s.end.Sub(s.start) }
+func (s recordedSpan) duration() time.Duration { return s.end.Sub(s.start) }
 
 func (s *spanRecorder) Tracer(string, ...trace.TracerOption) trace.Tracer {
 	return recordingTracer{spans: s}
@@ -79,8 +79,8 @@ func (t recordingTracer) Start(ctx context.Context, name string, o ...trace.Span
 	}
 	t.spans.mu.Lock()
 	defer t.spans.mu.Unlock()
-	t.spans.started++
-	made.context = made.parent.WithSpanID(trace.SpanID{t.spans.started, 7: 0xee}).WithRemote(false)
+	t.spans.lastSpanID++
+	made.context = made.parent.WithSpanID(trace.SpanID{t.spans.lastSpanID, 7: 0xee}).WithRemote(false)
 	return trace.ContextWithSpanContext(ctx, made.context), made
 }
 
@@ -154,9 +154,9 @@ func TestTraceParent(t *testing.T) {
 
 func TestNewTracesRefusesNoProvider(t *testing.T) {
 	_, err := NewTraces(nil)
-	var in *batch.InputError
-	require.ErrorAs(t, err, &in)
-	assert.Equal(t, "provider", in.Field)
+	var inputErr *batch.InputError
+	require.ErrorAs(t, err, &inputErr)
+	assert.Equal(t, "provider", inputErr.Field)
 }
 
 // slowRecordStore is a store that writes outcomes slowly.
@@ -208,19 +208,19 @@ func TestSpansOfABatch(t *testing.T) {
 		require.Len(t, all, 4)
 		checkSpans(t, all, sc, "a-lane", "an-id", "a payload", "a key")
 		asked := all[spanQuery]
-		assert.Equal(t, query, asked.took())
+		assert.Equal(t, query, asked.duration())
 		assert.InDelta(t, write, all[spanOutcome].end.Sub(asked.end), float64(50*time.Millisecond), "not when it was written")
 		assert.Equal(t, trace.SpanKindClient, asked.kind)
 		assert.Equal(t, map[attribute.Key]string{"dltbatch.attempt": "1", "dltbatch.state": "committed"}, asked.attrs)
 		attempt, outcome, final := all[spanAttempt], all[spanOutcome], all[spanFinal]
 		const slack = 10 * time.Millisecond
-		assert.Equal(t, post, attempt.took())
+		assert.Equal(t, post, attempt.duration())
 		assert.InDelta(t, post, attempt.end.Sub(added), float64(slack), "not when it was written")
 		assert.Equal(t, trace.SpanKindClient, attempt.kind)
 		assert.Equal(t, map[attribute.Key]string{"dltbatch.attempt": "1", "dltbatch.result": "accepted", "dltbatch.request.batches": "1"}, attempt.attrs)
-		assert.Equal(t, rec.FinalAt.Sub(rec.LastPost), outcome.took())
+		assert.Equal(t, rec.FinalAt.Sub(rec.LastPost), outcome.duration())
 		assert.Equal(t, map[attribute.Key]string{"dltbatch.attempt": "1", "dltbatch.state": "committed", "dltbatch.by": "monitor"}, outcome.attrs)
-		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.took())
+		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), final.duration())
 		assert.WithinDuration(t, added, final.start, slack)
 		assert.Equal(t, outcome.end, final.end)
 		for name, s := range all {
@@ -278,7 +278,7 @@ func TestSpansAfterACrash(t *testing.T) {
 		require.Contains(t, all, spanOutcome)
 		require.Contains(t, all, spanFinal)
 		checkSpans(t, all, sc)
-		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), all[spanFinal].took())
+		assert.Equal(t, rec.FinalAt.Sub(rec.CreatedAt), all[spanFinal].duration())
 	})
 }
 
@@ -289,8 +289,8 @@ func TestSpansOfEvents(t *testing.T) {
 	ctx, sc := callerContext(t.Context(), trace.FlagsSampled)
 	at := time.Now()
 	for name, c := range map[string]struct {
-		e    batch.Event
-		want []string // "name status" of each span
+		event batch.Event
+		want  []string // "name status" of each span
 	}{
 		"accepted": {
 			batch.Event{Kind: batch.EventState, State: batch.Pending, From: batch.Submitting, By: batch.BySubmitter, InRequest: 1, Took: second}, []string{spanAttempt},
@@ -339,11 +339,11 @@ func TestSpansOfEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			made := &spanRecorder{}
 			o := spanObservers(t, made)[0]
-			c.e.Key, c.e.At = batch.Key{Service: "a-lane", ID: "an-id"}, at
-			o.Observe(t.Context(), c.e)
+			c.event.Key, c.event.At = batch.Key{Service: "a-lane", ID: "an-id"}, at
+			o.Observe(t.Context(), c.event)
 			require.Empty(t, made.madeSpans(t), "without a context")
-			c.e.TraceParent = TraceParent(ctx)
-			o.Observe(t.Context(), c.e)
+			c.event.TraceParent = TraceParent(ctx)
+			o.Observe(t.Context(), c.event)
 			var got []string
 			for _, s := range made.all {
 				assert.False(t, s.start.After(s.end))

@@ -32,9 +32,9 @@ type faultSwitches struct {
 	isDown           atomic.Bool               // whether the database fails
 	isReadOnly       atomic.Bool               // whether it takes no more writes
 	writesNoOutcomes atomic.Bool               // whether outcomes are not written, as if the process had died
-	warns            atomic.Bool               // whether the store warns that its log grows
+	isWarning        atomic.Bool               // whether the store warns that its log grows
 	deadRowsSince    atomic.Pointer[time.Time] // since when dead rows cannot be removed
-	fault            atomic.Uint32
+	ledgerFault      atomic.Uint32
 }
 
 // Abilities is without hints: a Runner with hints rests, and reports troubles later.
@@ -121,7 +121,7 @@ func (s *faultSwitches) CountOpen(ctx context.Context) (store.Totals, error) {
 }
 
 func (s *faultSwitches) Upkeep(context.Context) ([]store.Warning, error) {
-	if s.warns.Load() {
+	if s.isWarning.Load() {
 		return []store.Warning{{Name: "log", Err: errors.New("the log is large")}}, nil
 	}
 	return nil, nil
@@ -133,9 +133,9 @@ const scrapeEvery = 15 * time.Second
 // prometheusData has what Prometheus has collected: for each series one value for each time, or
 // "_".
 type prometheusData struct {
-	metrics map[string]definition
-	times   int
-	series  map[string][]string
+	metrics     map[string]definition
+	scrapeCount int
+	series      map[string][]string
 }
 
 // scrape collects once. Of histograms it takes the number and the sum.
@@ -147,7 +147,7 @@ func (s *prometheusData) scrape(t *testing.T, b *meterBook) {
 	defer b.mu.Unlock()
 	add := func(series string, v float64) {
 		all := s.series[series]
-		for len(all) < s.times {
+		for len(all) < s.scrapeCount {
 			all = append(all, "_")
 		}
 		s.series[series] = append(all, strconv.FormatFloat(v, 'f', -1, 64))
@@ -170,7 +170,7 @@ func (s *prometheusData) scrape(t *testing.T, b *meterBook) {
 			add(series(""), v)
 		}
 	}
-	s.times++
+	s.scrapeCount++
 }
 
 // group returns the scrapes in promtool's form, without the metrics that no rule uses.
@@ -225,32 +225,32 @@ var troubleCases = map[string]troubleCase{
 		alert: "DltbatchDatabaseGone", alertAfter: 90 * time.Second,
 	},
 	"the ledger is gone": {
-		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Unavailable)) },
+		switchOn: func(s *faultSwitches) { s.ledgerFault.Store(uint32(ledgermem.Unavailable)) },
 		metric:   "dltbatch.ledger.closed.duration", minValue: 300, maxTime: 302 * time.Second,
 		alert: "DltbatchLedgerClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"the ledger answers 429 for ever": {
-		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Busy)) },
+		switchOn: func(s *faultSwitches) { s.ledgerFault.Store(uint32(ledgermem.Busy)) },
 		metric:   "dltbatch.ledger.closed.duration", minValue: 300, maxTime: 305 * time.Second,
 		alert: "DltbatchLedgerClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"the ledger refuses this client": {
-		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Misconfigured)) },
+		switchOn: func(s *faultSwitches) { s.ledgerFault.Store(uint32(ledgermem.Misconfigured)) },
 		metric:   "dltbatch.ledger.closed.duration", minValue: 300, maxTime: 302 * time.Second,
 		alert: "DltbatchLedgerClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"a service is busy for ever": {
-		scope: dlt.ScopeService, switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Busy)) },
+		scope: dlt.ScopeService, switchOn: func(s *faultSwitches) { s.ledgerFault.Store(uint32(ledgermem.Busy)) },
 		metric: "dltbatch.services.closed{dltbatch.reason=paused}", minValue: 0, maxTime: 5 * time.Second,
 		alert: "DltbatchServiceClosed", alertAfter: 5*time.Minute + 30*time.Second,
 	},
 	"a doubt without evidence": {
-		switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.LostRequest)) },
+		switchOn: func(s *faultSwitches) { s.ledgerFault.Store(uint32(ledgermem.LostRequest)) },
 		metric:   "dltbatch.decisions", minValue: 0, maxTime: 5 * time.Second,
 		alert: "DltbatchNeedsDecision", alertAfter: 30 * time.Second,
 	},
 	"a halted lane": {
-		policy: batch.PolicyHalt, switchOn: func(s *faultSwitches) { s.fault.Store(uint32(ledgermem.Rejected)) },
+		policy: batch.PolicyHalt, switchOn: func(s *faultSwitches) { s.ledgerFault.Store(uint32(ledgermem.Rejected)) },
 		metric: "dltbatch.lanes.halted", minValue: 0, maxTime: 2 * time.Second,
 		alert: "DltbatchLaneHalted", alertAfter: 30 * time.Second,
 	},
@@ -270,7 +270,7 @@ var troubleCases = map[string]troubleCase{
 		alert: "DltbatchDeadRows", alertAfter: 38 * time.Minute,
 	},
 	"a reader holds SQLite's log": {
-		switchOn: func(s *faultSwitches) { s.warns.Store(true) },
+		switchOn: func(s *faultSwitches) { s.isWarning.Store(true) },
 		metric:   "dltbatch.warnings", minValue: 0, maxTime: 2 * time.Second,
 		alert: "DltbatchStoreWarns", alertAfter: 10*time.Minute + 30*time.Second,
 	},
@@ -329,7 +329,7 @@ func (c troubleCase) causeAndCheck(t *testing.T, got *prometheusData) {
 	traits := ledgermem.Unforgiving(time.Second)
 	traits.PressureScope, traits.Resolves = c.scope, false
 	ledger := ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: c.ledgerTime, Fault: func(batch.Attempt) ledgermem.Fault {
-		return ledgermem.Fault{Kind: ledgermem.FaultKind(s.fault.Load())}
+		return ledgermem.Fault{Kind: ledgermem.FaultKind(s.ledgerFault.Load())}
 	}})
 	b := newMeterBook()
 	m, err := NewMetrics(b)
@@ -346,9 +346,9 @@ func (c troubleCase) causeAndCheck(t *testing.T, got *prometheusData) {
 		return r, stop
 	}
 	r, stop := start(s)
-	add := func(all ...batch.Batch) {
+	add := func(batches ...batch.Batch) {
 		t.Helper()
-		if err := r.Add(t.Context(), all...); err != nil {
+		if err := r.Add(t.Context(), batches...); err != nil {
 			require.ErrorIs(t, err, errDown)
 		}
 	}
@@ -373,11 +373,11 @@ func (c troubleCase) causeAndCheck(t *testing.T, got *prometheusData) {
 		add(newBatch("lane", "after"))
 	}
 	for i := 0; i < c.laneBatches; i += 1000 {
-		var all []batch.Batch
+		var batches []batch.Batch
 		for k := range 1000 {
-			all = append(all, newBatch("lane", batch.ID(fmt.Sprint(i+k))))
+			batches = append(batches, newBatch("lane", batch.ID(fmt.Sprint(i+k))))
 		}
-		add(all...)
+		add(batches...)
 	}
 	if c.killsInstance {
 		time.Sleep(time.Second)
@@ -389,7 +389,7 @@ func (c troubleCase) causeAndCheck(t *testing.T, got *prometheusData) {
 		_, stop = start(s.Store)
 	}
 	shown := time.Duration(-1)
-	for got.times <= quietScrapes+int(c.alertAfter/scrapeEvery) {
+	for got.scrapeCount <= quietScrapes+int(c.alertAfter/scrapeEvery) {
 		got.scrape(t, b)
 		for next := time.Now().Add(scrapeEvery); time.Now().Before(next); time.Sleep(time.Second) {
 			if shown < 0 && shows() {

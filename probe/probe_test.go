@@ -31,14 +31,14 @@ import (
 // outageStore is a store that can be down, or hang.
 type outageStore struct {
 	*memory.Store
-	isDown atomic.Bool
-	hang   atomic.Pointer[chan struct{}]
+	isDown    atomic.Bool
+	hangUntil atomic.Pointer[chan struct{}]
 }
 
 var errDown = errors.New("connection refused")
 
 func (d *outageStore) callError() error {
-	if gate := d.hang.Load(); gate != nil {
+	if gate := d.hangUntil.Load(); gate != nil {
 		<-*gate // ignores the context
 	}
 	if d.isDown.Load() {
@@ -85,7 +85,7 @@ func (d *outageStore) Prune(ctx context.Context, q store.PruneQuery) (store.Prun
 // outageLedger is a ledger that can be down, and whose event stream can end.
 type outageLedger struct {
 	*ledgermem.Ledger
-	down, lost atomic.Bool
+	isDown, streamIsLost atomic.Bool
 }
 
 func (n *outageLedger) Traits(s batch.ServiceID) dlt.Traits {
@@ -95,7 +95,7 @@ func (n *outageLedger) Traits(s batch.ServiceID) dlt.Traits {
 }
 
 func (n *outageLedger) Submit(ctx context.Context, a batch.Attempt) error {
-	if n.down.Load() {
+	if n.isDown.Load() {
 		return dlt.ErrUnavailable
 	}
 	return n.Ledger.Submit(ctx, a)
@@ -104,7 +104,7 @@ func (n *outageLedger) Submit(ctx context.Context, a batch.Attempt) error {
 func (n *outageLedger) Events(ctx context.Context, _ []batch.ServiceID, yield func(dlt.Event) error) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for !n.lost.Load() {
+	for !n.streamIsLost.Load() {
 		if err := yield(dlt.Event{Live: true}); err != nil {
 			return err
 		}
@@ -117,18 +117,18 @@ func (n *outageLedger) Events(ctx context.Context, _ []batch.ServiceID, yield fu
 	return dlt.ErrStreamLost
 }
 
-type answer struct {
+type handlerAnswer struct {
 	OK     bool          `json:"ok"`
 	Why    []string      `json:"why"`
 	Health health.Health `json:"health"`
 }
 
 // parseAnswer decodes an answer, and checks that its parts agree.
-func parseAnswer(t *testing.T, resp *http.Response) answer {
+func parseAnswer(t *testing.T, resp *http.Response) handlerAnswer {
 	t.Helper()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	var a answer
+	var a handlerAnswer
 	require.NoError(t, json.Unmarshal(body, &a), "%s", body)
 	want := http.StatusServiceUnavailable
 	if a.OK {
@@ -143,7 +143,7 @@ func parseAnswer(t *testing.T, resp *http.Response) answer {
 }
 
 // getAnswer makes a request to a handler.
-func getAnswer(t *testing.T, h http.Handler) answer {
+func getAnswer(t *testing.T, h http.Handler) handlerAnswer {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -184,7 +184,7 @@ func TestOverASocket(t *testing.T) {
 	defer server.Close()
 	require.True(t, strings.HasPrefix(server.URL, "http://127.0.0.1:"), server.URL)
 	client := server.Client()
-	get := func(path string) answer {
+	get := func(path string) handlerAnswer {
 		resp, err := client.Get(server.URL + path)
 		require.NoError(t, err)
 		defer resp.Body.Close()
@@ -211,15 +211,15 @@ func TestOverASocket(t *testing.T) {
 	require.NoError(t, r.Add(t.Context(), batch.Batch{Service: "s", ID: "a", Payload: []byte("a")}))
 	_, err := r.Await(t.Context(), batch.Key{Service: "s", ID: "a"})
 	require.NoError(t, err)
-	ledger.down.Store(true)
+	ledger.isDown.Store(true)
 	require.NoError(t, r.Add(t.Context(), batch.Batch{Service: "s", ID: "b", Payload: []byte("b")}))
 	becomes("ledger: has failed for")
-	ledger.down.Store(false)
+	ledger.isDown.Store(false)
 	becomes("")
 
-	ledger.lost.Store(true)
+	ledger.streamIsLost.Store(true)
 	becomes("streams: has failed for")
-	ledger.lost.Store(false)
+	ledger.streamIsLost.Store(false)
 	becomes("")
 	stop()
 	becomes("Run does not run")
@@ -229,16 +229,16 @@ func TestOverASocket(t *testing.T) {
 func TestReadyIsPatient(t *testing.T) {
 	tier.Plain(t)
 	for name, c := range map[string]struct {
-		o    *probe.Options
-		fail func(db *outageStore, l *outageLedger)
-		may  time.Duration // 0 means for ever
+		options *probe.Options
+		fail    func(db *outageStore, l *outageLedger)
+		maxTime time.Duration // 0 means for ever
 	}{
 		"database":           {nil, func(db *outageStore, _ *outageLedger) { db.isDown.Store(true) }, 10 * time.Second},
-		"ledger":             {nil, func(_ *outageStore, l *outageLedger) { l.down.Store(true) }, 5 * time.Minute},
-		"streams":            {nil, func(_ *outageStore, l *outageLedger) { l.lost.Store(true) }, 5 * time.Minute},
+		"ledger":             {nil, func(_ *outageStore, l *outageLedger) { l.isDown.Store(true) }, 5 * time.Minute},
+		"streams":            {nil, func(_ *outageStore, l *outageLedger) { l.streamIsLost.Store(true) }, 5 * time.Minute},
 		"database, as long":  {&probe.Options{Store: 15 * time.Minute}, func(db *outageStore, _ *outageLedger) { db.isDown.Store(true) }, 15 * time.Minute},
-		"ledger, for ever":   {&probe.Options{Ledger: -1}, func(_ *outageStore, l *outageLedger) { l.down.Store(true) }, 0},
-		"streams, for ever":  {&probe.Options{Streams: -1}, func(_ *outageStore, l *outageLedger) { l.lost.Store(true) }, 0},
+		"ledger, for ever":   {&probe.Options{Ledger: -1}, func(_ *outageStore, l *outageLedger) { l.isDown.Store(true) }, 0},
+		"streams, for ever":  {&probe.Options{Streams: -1}, func(_ *outageStore, l *outageLedger) { l.streamIsLost.Store(true) }, 0},
 		"database, for ever": {&probe.Options{Store: -1}, func(db *outageStore, _ *outageLedger) { db.isDown.Store(true) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,18 +255,18 @@ func TestReadyIsPatient(t *testing.T) {
 					}
 				}()
 				time.Sleep(time.Minute)
-				h := probe.Ready(r, c.o)
+				h := probe.Ready(r, c.options)
 				require.True(t, getAnswer(t, h).OK)
 				c.fail(db, ledger)
 				part, _, _ := strings.Cut(name, ",")
-				if c.may == 0 {
+				if c.maxTime == 0 {
 					time.Sleep(20 * time.Minute)
 					a := getAnswer(t, h)
 					assert.True(t, a.OK)
 					failing := map[string]health.PartHealth{"database": a.Health.Store, "ledger": a.Health.Ledger, "streams": a.Health.Streams}[part]
 					assert.Equal(t, health.ConditionFailing, failing.Condition, "it is shown")
 				} else {
-					time.Sleep(c.may - time.Second)
+					time.Sleep(c.maxTime - time.Second)
 					assert.True(t, getAnswer(t, h).OK)
 					time.Sleep(10 * time.Second)
 					a := getAnswer(t, h)
@@ -274,10 +274,10 @@ func TestReadyIsPatient(t *testing.T) {
 					require.Len(t, a.Why, 1)
 					assert.Contains(t, a.Why[0], part+": has failed for ")
 				}
-				assert.True(t, getAnswer(t, probe.Live(r, c.o)).OK, "a restart would not help")
+				assert.True(t, getAnswer(t, probe.Live(r, c.options)).OK, "a restart would not help")
 				db.isDown.Store(false)
-				ledger.down.Store(false)
-				ledger.lost.Store(false)
+				ledger.isDown.Store(false)
+				ledger.streamIsLost.Store(false)
 				time.Sleep(2 * time.Minute)
 				assert.True(t, getAnswer(t, h).OK, "by itself")
 				<-feed
@@ -305,7 +305,7 @@ func TestLive(t *testing.T) {
 			}
 		}
 		gate := make(chan struct{})
-		db.hang.Store(&gate)
+		db.hangUntil.Store(&gate)
 		time.Sleep(10*time.Minute - 5*time.Second)
 		assert.True(t, getAnswer(t, h).OK)
 		time.Sleep(30 * time.Second) // an idle Runner calls the store every 15 s
@@ -315,7 +315,7 @@ func TestLive(t *testing.T) {
 		assert.Contains(t, a.Why[0], "queuer: no answer for 10m")
 		assert.True(t, getAnswer(t, probe.Live(r, &probe.Options{Silence: time.Hour})).OK)
 		assert.True(t, getAnswer(t, probe.Live(r, &probe.Options{Silence: -1})).OK)
-		db.hang.Store(nil)
+		db.hangUntil.Store(nil)
 		close(gate)
 		time.Sleep(10 * time.Second)
 		assert.True(t, getAnswer(t, h).OK, "by itself")
@@ -323,14 +323,14 @@ func TestLive(t *testing.T) {
 		db.isDown.Store(true) // the database fails, and then hangs: the failure before does not excuse the silence
 		time.Sleep(time.Minute)
 		gate = make(chan struct{})
-		db.hang.Store(&gate)
+		db.hangUntil.Store(&gate)
 		time.Sleep(11 * time.Minute)
 		a = getAnswer(t, h)
 		assert.False(t, a.OK)
 		require.NotEmpty(t, a.Why)
 		assert.Contains(t, a.Why[0], "queuer: no answer for 1")
 		db.isDown.Store(false)
-		db.hang.Store(nil)
+		db.hangUntil.Store(nil)
 		close(gate)
 		time.Sleep(10 * time.Second)
 		assert.True(t, getAnswer(t, h).OK, "by itself")
@@ -350,8 +350,8 @@ func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, ok := time.Now().Add(-time.Hour), health.PartHealth{Condition: health.ConditionOK, LastSuccess: time.Now()}
 		for _, c := range []struct {
-			h   health.Health
-			why []string
+			health  health.Health
+			reasons []string
 		}{
 			{health.Health{Running: true}, nil},
 			{health.Health{Running: true, Loops: map[string]health.PartHealth{"queuer": ok, "monitor": ok}}, nil},
@@ -366,7 +366,7 @@ func TestLiveSeesALoopThatHasStopped(t *testing.T) {
 			}}, nil},
 			{health.Health{Loops: map[string]health.PartHealth{"queuer": {LastSuccess: long}}}, nil},
 		} {
-			assert.Equal(t, c.why, getAnswer(t, probe.Live(fixedHealth(c.h), nil)).Why)
+			assert.Equal(t, c.reasons, getAnswer(t, probe.Live(fixedHealth(c.health), nil)).Why)
 		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// state is a ledger's contents, by address.
-type state map[string]string
+// ledgerState is a ledger's contents, by address.
+type ledgerState map[string]string
 
 // program is a batch that does what it declares: it reads every address that it may read, and
 // writes the result to every address that it may write. Some programs are invalid for some input,
@@ -39,7 +39,7 @@ func allAddresses() (out []string) {
 }
 
 // execute executes p, and reports whether it was valid.
-func (p program) execute(s state) bool {
+func (p program) execute(s ledgerState) bool {
 	seen := ""
 	under := func(prefixes []string, a string) bool {
 		return slices.ContainsFunc(prefixes, func(x string) bool { return strings.HasPrefix(a, x) })
@@ -68,8 +68,8 @@ func (p program) execute(s state) bool {
 type validity map[string]bool
 
 // executeInOrder executes the programs one after the other.
-func executeInOrder(ps []program) (state, validity) {
-	s, f := state{}, validity{}
+func executeInOrder(ps []program) (ledgerState, validity) {
+	s, f := ledgerState{}, validity{}
 	for _, p := range ps {
 		f[p.id] = p.execute(s)
 	}
@@ -78,9 +78,9 @@ func executeInOrder(ps []program) (state, validity) {
 
 // executeInAnyOrder lets a strategy choose the batches for a ledger that executes accepted batches
 // in any order and at any time. Some POSTs fail, and are repeated later.
-func executeInAnyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (state, validity) {
+func executeInAnyOrder(t *testing.T, r *rand.Rand, choose func(batch.Lane) []batch.Run, ps []program) (ledgerState, validity) {
 	t.Helper()
-	s, f := state{}, validity{}
+	s, f := ledgerState{}, validity{}
 	var open []batch.LaneBatch
 	byID := map[batch.ID]program{}
 	for _, p := range ps {

@@ -39,7 +39,7 @@ func wideLane(address func(r *rand.Rand, i int) string) batch.Lane {
 	return lane
 }
 
-var windows = []struct {
+var benchLanes = []struct {
 	name string
 	lane func() batch.Lane
 }{
@@ -63,7 +63,7 @@ var windows = []struct {
 // and at most 64 allocations. The times are CPU times, so the work of other processes does not
 // count.
 func BenchmarkParallel(b *testing.B) {
-	for _, w := range windows {
+	for _, w := range benchLanes {
 		lane := w.lane()
 		for name, choose := range map[string]func(batch.Lane) []batch.Run{
 			"select": queuer.Parallel(0).Select,
@@ -91,7 +91,7 @@ func BenchmarkParallel(b *testing.B) {
 // Select has a limit of allocations, because it runs within the claiming transaction.
 func TestParallelAllocations(t *testing.T) {
 	tier.Plain(t)
-	for _, w := range windows {
+	for _, w := range benchLanes {
 		lane := w.lane()
 		s := queuer.Parallel(0)
 		require.NotEmpty(t, s.Select(lane), w.name)
@@ -105,7 +105,7 @@ func TestParallelAllocations(t *testing.T) {
 // machine however busy.
 func TestParallelDoesNotComparePairs(t *testing.T) {
 	tier.Plain(t)
-	lane := windows[0].lane()
+	lane := benchLanes[0].lane()
 	choose := queuer.Choose(queuer.Parallel(0), nil, func(_ batch.ServiceID, err error) { t.Error(err) })
 	best := func(n int, f func()) time.Duration {
 		least := time.Hour

@@ -113,20 +113,20 @@ func TestChooseLetsPassWhatWasAccepted(t *testing.T) {
 	lane := laneOfStates("pq")
 	lane.KeepsOrder = false // the value in the lane as a store shows it
 	for name, c := range map[string]struct {
-		strategy queuer.Strategy
-		keeps    bool
-		good     bool
+		strategy   queuer.Strategy
+		keepsOrder bool
+		isGood     bool
 	}{
 		"both":         {orderReliantStrategy(pick), true, true},
 		"the strategy": {orderReliantStrategy(pick), false, false},
 		"the ledger":   {second, true, false},
 		"neither":      {second, false, false},
 	} {
-		var told []error
-		runs := queuer.Choose(c.strategy, func(batch.ServiceID) bool { return c.keeps },
-			func(_ batch.ServiceID, err error) { told = append(told, err) })(lane)
-		assert.Equal(t, c.good, len(runs) == 1, name)
-		assert.Equal(t, !c.good, len(told) == 1, name)
+		var reportedErrs []error
+		runs := queuer.Choose(c.strategy, func(batch.ServiceID) bool { return c.keepsOrder },
+			func(_ batch.ServiceID, err error) { reportedErrs = append(reportedErrs, err) })(lane)
+		assert.Equal(t, c.isGood, len(runs) == 1, name)
+		assert.Equal(t, !c.isGood, len(reportedErrs) == 1, name)
 		assert.False(t, lane.KeepsOrder, name)
 	}
 }
@@ -135,7 +135,7 @@ func TestChooseContainsLyingReliantStrategies(t *testing.T) {
 	for name, c := range map[string]struct {
 		lane   string
 		answer []batch.Run
-		bad    bool
+		isBad  bool
 	}{
 		"honest":                      {"ppqq", []batch.Run{{2, 3}}, false},
 		"unacknowledged":              {"psq", []batch.Run{{2}}, true},
@@ -151,27 +151,27 @@ func TestChooseContainsLyingReliantStrategies(t *testing.T) {
 		"sends what keeps its place":  {"pUpU", []batch.Run{{1}}, false},
 		"and what does not":           {"pUup", []batch.Run{{1, 2}}, true},
 	} {
-		var told []error
+		var reportedErrs []error
 		s := orderReliantStrategy(func(batch.Lane) []batch.Run { return c.answer })
 		runs := queuer.Choose(s, func(batch.ServiceID) bool { return true },
-			func(_ batch.ServiceID, err error) { told = append(told, err) })(laneOfStates(c.lane))
-		if c.bad {
+			func(_ batch.ServiceID, err error) { reportedErrs = append(reportedErrs, err) })(laneOfStates(c.lane))
+		if c.isBad {
 			assert.Nil(t, runs, name)
-			assert.Len(t, told, 1, name)
+			assert.Len(t, reportedErrs, 1, name)
 		} else {
 			assert.Equal(t, c.answer, runs, name)
-			assert.Empty(t, told, name)
+			assert.Empty(t, reportedErrs, name)
 		}
 	}
 }
 
 // If keepsOrder panics, nothing of the lane is picked, and the panic is reported.
 func TestChooseContainsTheLedger(t *testing.T) {
-	var told []error
+	var reportedErrs []error
 	choose := queuer.Choose(queuer.Pipelined(2), func(batch.ServiceID) bool { panic(errors.New("boom")) },
-		func(_ batch.ServiceID, err error) { told = append(told, err) })
+		func(_ batch.ServiceID, err error) { reportedErrs = append(reportedErrs, err) })
 	require.Nil(t, choose(laneOfStates("q")))
-	require.Len(t, told, 1)
+	require.Len(t, reportedErrs, 1)
 }
 
 // The waiting batches beyond the number that Wants returns would not have changed the answer of

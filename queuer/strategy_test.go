@@ -146,22 +146,22 @@ func TestChooseContainsLyingStrategies(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told []error
+			var reportedErrs []error
 			choose := queuer.Choose(strategyOf(c.answer), nil, func(s batch.ServiceID, err error) {
 				assert.Equal(t, batch.ServiceID("s"), s)
-				told = append(told, err)
+				reportedErrs = append(reportedErrs, err)
 			})
 			given := lane()
 			assert.Equal(t, c.want, choose(given))
 			assert.Equal(t, lane(), given, "what the store goes by is as it was")
 			if c.want != nil || name == "nothing" {
-				assert.Empty(t, told)
+				assert.Empty(t, reportedErrs)
 				return
 			}
-			require.Len(t, told, 1, "reported")
-			var p *loop.PanicError
+			require.Len(t, reportedErrs, 1, "reported")
+			var panicErr *loop.PanicError
 			if name == "panics" {
-				require.ErrorAs(t, told[0], &p)
+				require.ErrorAs(t, reportedErrs[0], &panicErr)
 			}
 		})
 	}
@@ -180,10 +180,10 @@ func TestACopyWithAnotherSelectIsOnesOwn(t *testing.T) {
 		s.Name = "own " + s.Name
 		require.NoError(t, s.Check(), s.Name)
 		assert.Equal(t, s.ReliesOnOrder, s.OneRun(), s.Name)
-		var told []error
+		var reportedErrs []error
 		given := batch.Lane{Service: lane.Service, Batches: slices.Clone(lane.Batches)}
-		assert.Empty(t, queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { told = append(told, err) })(given), s.Name)
+		assert.Empty(t, queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { reportedErrs = append(reportedErrs, err) })(given), s.Name)
 		assert.Equal(t, lane, given, "%s: what the store goes by is as it was", s.Name)
-		assert.Len(t, told, 1, s.Name)
+		assert.Len(t, reportedErrs, 1, s.Name)
 	}
 }

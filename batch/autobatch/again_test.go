@@ -21,7 +21,7 @@ import (
 func TestOrdersAddedAgainAfterRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var troubles []error
-		r := newRig(t, orderBuilder{}, &autobatch.Options{Observer: func(e autobatch.OrderEvent) {
+		r := newEngineTest(t, orderBuilder{}, &autobatch.Options{Observer: func(e autobatch.OrderEvent) {
 			if e.Err != nil {
 				troubles = append(troubles, e.Err)
 			}
@@ -53,7 +53,7 @@ func TestKnownIDWithoutRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls int
 		var conflicts int
-		r := newRig(t, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []order.Order) (batch.Batch, error) {
+		r := newEngineTest(t, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []order.Order) (batch.Batch, error) {
 			calls++
 			return batch.Batch{ID: "one", Service: party, Payload: []byte(`pay ["a"]`)}, nil
 		}), &autobatch.Options{Observer: func(e autobatch.OrderEvent) {

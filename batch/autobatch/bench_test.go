@@ -30,7 +30,7 @@ func slowLedgerOptions() *ledgermem.Options {
 // confirmTransfers adds n orders of one party at once, and returns the time until all are
 // confirmed.
 func confirmTransfers(t testing.TB, maxSize, n int) time.Duration {
-	r := newRig(t, orderBuilder{}, &autobatch.Options{MaxSize: maxSize}, slowLedgerOptions())
+	r := newEngineTest(t, orderBuilder{}, &autobatch.Options{MaxSize: maxSize}, slowLedgerOptions())
 	defer r.stopAndWait()
 	orders := make([]order.Order, n)
 	for i := range orders {
@@ -38,27 +38,27 @@ func confirmTransfers(t testing.TB, maxSize, n int) time.Duration {
 	}
 	start := time.Now()
 	require.NoError(t, r.engine.Add(context.Background(), orders...))
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, o := range orders {
-		all.Go(func() {
+		wg.Go(func() {
 			rec, err := r.engine.Await(context.Background(), o.ID)
 			if assert.NoError(t, err) {
 				assert.Equal(t, order.Confirmed, rec.State)
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	return time.Since(start)
 }
 
 // confirmLoad adds rate orders a second for d, one by one, and returns the time that each took,
 // sorted.
 func confirmLoad(t testing.TB, parties, rate int, d time.Duration) []time.Duration {
-	r := newRig(t, orderBuilder{}, nil, slowLedgerOptions())
+	r := newEngineTest(t, orderBuilder{}, nil, slowLedgerOptions())
 	defer r.stopAndWait()
 	var mu sync.Mutex
 	var took []time.Duration
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	begin, n := time.Now(), int(d.Seconds()*float64(rate))
 	for i := range n {
 		if wait := time.Until(begin.Add(time.Duration(i) * time.Second / time.Duration(rate))); wait > 0 {
@@ -69,7 +69,7 @@ func confirmLoad(t testing.TB, parties, rate int, d time.Duration) []time.Durati
 		if !assert.NoError(t, r.engine.Add(context.Background(), o)) {
 			break
 		}
-		all.Go(func() {
+		wg.Go(func() {
 			rec, err := r.engine.Await(context.Background(), o.ID)
 			if assert.NoError(t, err) && assert.Equal(t, order.Confirmed, rec.State) {
 				mu.Lock()
@@ -78,7 +78,7 @@ func confirmLoad(t testing.TB, parties, rate int, d time.Duration) []time.Durati
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	slices.Sort(took)
 	return took
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dltbatch/dltbatch/internal/loop"
 )
 
-// core has what the making of batches and the settling of orders share.
-type core struct {
+// orderCore has what the making of batches and the settling of orders share.
+type orderCore struct {
 	orders      order.Store
 	options     Options
 	parties     parties
@@ -24,7 +24,7 @@ type core struct {
 
 // retry calls the store until it succeeds or ctx is done, and reports failures. An error about
 // the input ends it at once.
-func (c *core) retry(ctx context.Context, party batch.ServiceID, f func() error) error {
+func (c *orderCore) retry(ctx context.Context, party batch.ServiceID, f func() error) error {
 	return loop.Retry(ctx, func(err error) { c.trouble(ctx, party, err) }, func() error {
 		err := f()
 		if errors.Is(err, batch.ErrInvalidInput) || errors.Is(err, batch.ErrConflict) {
@@ -35,13 +35,13 @@ func (c *core) retry(ctx context.Context, party batch.ServiceID, f func() error)
 }
 
 // writeContext returns the context of a write, which a stop does not cut off.
-func (c *core) writeContext(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *orderCore) writeContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), c.options.StoreTimeout)
 }
 
 // onSettled wakes the waiters of orders that became final in this process, in this process and in
 // others.
-func (c *core) onSettled(verdicts []order.Verdict) {
+func (c *orderCore) onSettled(verdicts []order.Verdict) {
 	final := make([]order.ID, 0, len(verdicts))
 	for _, v := range verdicts {
 		if v.State.Final() {
@@ -54,7 +54,7 @@ func (c *core) onSettled(verdicts []order.Verdict) {
 
 // report passes an event to the observer and, with the values of ctx, to the log. It contains a
 // panic in the observer.
-func (c *core) report(ctx context.Context, ev OrderEvent) {
+func (c *orderCore) report(ctx context.Context, ev OrderEvent) {
 	if ev.Orders != nil {
 		ev.Count = len(ev.Orders)
 	}
@@ -81,7 +81,7 @@ func (c *core) report(ctx context.Context, ev OrderEvent) {
 
 // logBad logs each order that ended badly, with the reason, so that a person can find the order. A
 // batch that was refused is tried in parts, and a line about the batch would not name the order.
-func (c *core) logBad(ctx context.Context, ev OrderEvent) {
+func (c *orderCore) logBad(ctx context.Context, ev OrderEvent) {
 	if !c.options.Logger.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
@@ -103,6 +103,6 @@ func (c *core) logBad(ctx context.Context, ev OrderEvent) {
 	}
 }
 
-func (c *core) trouble(ctx context.Context, party batch.ServiceID, err error) {
+func (c *orderCore) trouble(ctx context.Context, party batch.ServiceID, err error) {
 	c.report(ctx, OrderEvent{Kind: EventTrouble, Party: party, Err: err})
 }

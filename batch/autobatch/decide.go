@@ -53,7 +53,7 @@ func settlementOf(b order.Batch) (order.Settlement, bool) {
 		if len(b.Orders) == 1 {
 			return all(order.Quarantined, "", rec.Error)
 		}
-		s.Orders = halves(b.Orders, b.Group, "batch "+string(rec.ID))
+		s.Orders = splitInHalves(b.Orders, b.Group, "batch "+string(rec.ID))
 		return s, true
 	case rec.State == batch.Rejected && endedOutsideBatch(rec.Error):
 		return all(order.Queued, b.Group, nil)
@@ -82,11 +82,11 @@ func endedOutsideBatch(err *batch.SubmissionError) bool {
 	return false
 }
 
-// halves splits orders into two groups, the earlier orders into the first. The halves of a
+// splitInHalves splits orders into two groups, the earlier orders into the first. The halves of a
 // group are named after it. Orders without a group get names from seed, which must be unique
 // to them. So no two groups of a store share a name, and the groups of one refusal sort like
 // their orders.
-func halves(orders []order.Ref, group, seed string) []order.Verdict {
+func splitInHalves(orders []order.Ref, group, seed string) []order.Verdict {
 	if group == "" {
 		sum := sha256.Sum256([]byte(seed))
 		group = hex.EncodeToString(sum[:16]) + "."
@@ -114,7 +114,7 @@ func refusalOf(orders []order.Waiting, err error) (alone, split []order.Verdict)
 	}
 	// There is no batch whose id could name the groups. An order has each version only once.
 	seed := fmt.Sprintf("order %d of %s", orders[0].Version, orders[0].ID)
-	return nil, halves(refs(orders), orders[0].Group, seed)
+	return nil, splitInHalves(refs(orders), orders[0].Group, seed)
 }
 
 func refs(orders []order.Waiting) []order.Ref {

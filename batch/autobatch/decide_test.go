@@ -54,8 +54,8 @@ func batchOf(n int, group string, state batch.State, kind batch.ErrorKind) order
 // doubt changes nothing.
 func TestSettle(t *testing.T) {
 	type want struct {
-		state order.State
-		halve bool
+		state    order.State
+		isHalved bool
 	}
 	kinds := []batch.ErrorKind{
 		"", batch.KindRejected, batch.KindBusy, batch.KindUnavailable, batch.KindMisconfigured, batch.KindNotYet, batch.KindDoubt,
@@ -83,7 +83,7 @@ func TestSettle(t *testing.T) {
 								w.state = order.Confirmed
 							case doubt:
 							case state == batch.Invalid || (state == batch.Rejected && (kind == batch.KindRejected || kind == batch.KindInvalid)):
-								w.state, w.halve = order.Queued, n > 1
+								w.state, w.isHalved = order.Queued, n > 1
 								if n == 1 {
 									w.state = order.Quarantined
 								}
@@ -110,7 +110,7 @@ func TestSettle(t *testing.T) {
 								groups[v.Group]++
 							}
 							switch {
-							case w.halve:
+							case w.isHalved:
 								require.Len(t, groups, 2, say)
 							case w.state == order.Queued:
 								require.Equal(t, map[string]int{group: n}, groups, "put back as they were: %s", say)
@@ -140,7 +140,7 @@ func TestHalves(t *testing.T) {
 			}
 			parts := map[string][]order.Ref{}
 			var names []string
-			for _, v := range halves(refs, group, "seed") {
+			for _, v := range splitInHalves(refs, group, "seed") {
 				if !slices.Contains(names, v.Group) {
 					names = append(names, v.Group)
 				}
@@ -164,7 +164,7 @@ func TestHalves(t *testing.T) {
 		require.True(t, slices.IsSorted(alone))
 	}
 	two := batchOf(2, "", batch.Invalid, "").Orders
-	require.NotEqual(t, halves(two, "", "a")[0].Group, halves(two, "", "b")[0].Group)
+	require.NotEqual(t, splitInHalves(two, "", "a")[0].Group, splitInHalves(two, "", "b")[0].Group)
 }
 
 func TestRefusedByTheBuilder(t *testing.T) {

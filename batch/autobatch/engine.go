@@ -31,12 +31,12 @@ var (
 // methods may be called concurrently. Any number of Engines, in any number of processes, may
 // share a database.
 type Engine struct {
-	*core
+	*orderCore
 	builder order.Builder
 	settler settler
 	traces  traces.Finder
 
-	running          atomic.Bool
+	isRunning        atomic.Bool
 	observedOnce     sync.Once
 	outcomesObserved chan struct{} // closed once a Runner of this process has reported an outcome
 	slots            chan struct{} // one element for each party in work
@@ -61,7 +61,7 @@ func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	c := &core{orders: s, options: opts, findParties: make(chan struct{}, 1)}
+	c := &orderCore{orders: s, options: opts, findParties: make(chan struct{}, 1)}
 	c.hintNode = c.newHints()
 	if c.options.Wake == nil {
 		c.options.Wake = c.tellLane
@@ -73,7 +73,7 @@ func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 	})
 	c.parties = parties{options: &c.options, byParty: map[batch.ServiceID]*partyState{}}
 	return &Engine{
-		core: c, builder: b, settler: settler{core: c, readVerdicts: make(chan struct{}, 1)},
+		orderCore: c, builder: b, settler: settler{orderCore: c, readVerdicts: make(chan struct{}, 1)},
 		slots: make(chan struct{}, opts.Workers), outcomesObserved: make(chan struct{}),
 	}, nil
 }
@@ -86,10 +86,10 @@ func New(s order.Store, b order.Builder, o *Options) (*Engine, error) {
 // the store are reported and retried soon; failures of the Builder after
 // Options.RecoveryInterval, which doubles. With Options.Disabled, Run only waits.
 func (e *Engine) Run(ctx context.Context) error {
-	if !e.running.CompareAndSwap(false, true) {
+	if !e.isRunning.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
-	defer e.running.Store(false)
+	defer e.isRunning.Store(false)
 	if e.options.Disabled {
 		<-ctx.Done()
 		return nil
@@ -134,7 +134,7 @@ func (e *Engine) Add(ctx context.Context, orders ...order.Order) error {
 // transaction. Without it they are found within Options.BatchInterval. Where Run does not run it
 // tells the processes where it does.
 func (e *Engine) Wake() {
-	if e.running.Load() {
+	if e.isRunning.Load() {
 		loop.Poke(e.findParties)
 	} else {
 		e.tellOrders()

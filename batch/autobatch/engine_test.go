@@ -137,15 +137,15 @@ func TestAwaitsShare(t *testing.T) {
 		require.ErrorIs(t, err, batch.ErrNotFound)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		var all sync.WaitGroup
+		var wg sync.WaitGroup
 		for i := range 1000 {
 			require.NoError(t, e.Add(ctx, newOrder("p", i)))
-			all.Go(func() {
+			wg.Go(func() {
 				_, err := e.Await(ctx, newOrder("p", i).ID)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 		}
-		all.Wait()
+		wg.Wait()
 		assert.LessOrEqual(t, st.finalsCalls.Load(), int64(13))
 	})
 }
@@ -177,7 +177,7 @@ func TestBuildersFail(t *testing.T) {
 			return b, err
 		}
 		var told sync.Map
-		r := newRig(t, order.BuilderFunc(trip), &autobatch.Options{
+		r := newEngineTest(t, order.BuilderFunc(trip), &autobatch.Options{
 			Workers: 4, BuildTimeout: 10 * time.Second, Observer: func(ev autobatch.OrderEvent) {
 				if ev.Kind == autobatch.EventTrouble {
 					told.Store(ev.Party, ev.Err)

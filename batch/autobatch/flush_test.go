@@ -25,7 +25,7 @@ func (r *engineTest) batchSizes(party batch.ServiceID) (n []int) {
 
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, orderBuilder{}, &autobatch.Options{MaxSize: 3, FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
+		r := newEngineTest(t, orderBuilder{}, &autobatch.Options{MaxSize: 3, FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
 		start := time.Now()
 		add := func(o order.Order) { require.NoError(t, r.engine.Add(t.Context(), o)) }
 		took := func(o order.Order) time.Duration {
@@ -51,7 +51,7 @@ func TestFlush(t *testing.T) {
 		r.stopAndWait()
 	})
 	synctest.Test(t, func(t *testing.T) { // by default no order waits, and the next batch fills while one is in flight
-		r := newRig(t, orderBuilder{}, nil, &ledgermem.Options{CommitAfter: 2 * time.Second})
+		r := newEngineTest(t, orderBuilder{}, nil, &ledgermem.Options{CommitAfter: 2 * time.Second})
 		for i := range 20 {
 			require.NoError(t, r.engine.Add(t.Context(), newOrder("p", i)))
 			time.Sleep(50 * time.Millisecond)
@@ -65,7 +65,7 @@ func TestFlush(t *testing.T) {
 // Orders that fill MaxBytes are sent at once, and the rest waits for more orders.
 func TestFlushByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, orderBuilder{}, &autobatch.Options{MaxBytes: 4 * len(payPayload), FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
+		r := newEngineTest(t, orderBuilder{}, &autobatch.Options{MaxBytes: 4 * len(payPayload), FlushAge: 10 * time.Second}, &ledgermem.Options{CommitAfter: 2 * time.Second})
 		start := time.Now()
 		for i := range 3 {
 			require.NoError(t, r.engine.Add(t.Context(), newOrder("p", i)))
@@ -88,7 +88,7 @@ func TestFlushByBytes(t *testing.T) {
 // place in the order follows its priority.
 func TestUrgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, orderBuilder{}, &autobatch.Options{MaxSize: 3, FlushAge: time.Hour}, &ledgermem.Options{CommitAfter: 10 * time.Second})
+		r := newEngineTest(t, orderBuilder{}, &autobatch.Options{MaxSize: 3, FlushAge: time.Hour}, &ledgermem.Options{CommitAfter: 10 * time.Second})
 		urgent := func(i, priority int) order.Order {
 			o := newOrder("p", i)
 			o.Urgent, o.Priority = true, priority
@@ -113,7 +113,7 @@ func TestUrgent(t *testing.T) {
 // passed before Add. An order that is part of a batch no longer has a deadline.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, orderBuilder{}, &autobatch.Options{FlushAge: 30 * time.Second}, &ledgermem.Options{CommitAfter: 20 * time.Second})
+		r := newEngineTest(t, orderBuilder{}, &autobatch.Options{FlushAge: 30 * time.Second}, &ledgermem.Options{CommitAfter: 20 * time.Second})
 		start := time.Now()
 		within := func(party batch.ServiceID, i int, d time.Duration) order.Order {
 			o := newOrder(party, i)

@@ -31,7 +31,7 @@ type engineTest struct {
 	loops  sync.WaitGroup
 }
 
-func newRig(t testing.TB, b order.Builder, o *autobatch.Options, lo *ledgermem.Options) *engineTest {
+func newEngineTest(t testing.TB, b order.Builder, o *autobatch.Options, lo *ledgermem.Options) *engineTest {
 	t.Helper()
 	r := &engineTest{st: memory.New()}
 	r.books = newCheckingLedger(r.st, lo)
@@ -68,7 +68,7 @@ func TestHalving(t *testing.T) {
 			for seed := range uint64(2) {
 				synctest.Test(t, func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(seed, uint64(k)))
-					r := newRig(t, orderBuilder{}, &autobatch.Options{MaxSize: n}, nil)
+					r := newEngineTest(t, orderBuilder{}, &autobatch.Options{MaxSize: n}, nil)
 					bad := map[int]bool{}
 					for _, i := range rng.Perm(n)[:k] {
 						bad[i] = true

@@ -12,7 +12,7 @@ import (
 )
 
 // newHints returns the node that sends hints to other processes and receives theirs.
-func (c *core) newHints() *hints.Node {
+func (c *orderCore) newHints() *hints.Node {
 	return hints.New(hints.Options{
 		Store: c.orders, Timeout: c.options.StoreTimeout,
 		Changed: func(t store.Topics, before, now hints.State) { hints.Log(c.options.Logger, t, before, now) },
@@ -28,15 +28,15 @@ func (e *Engine) Hints() health.Hints { return health.Hints(e.hintNode.State(sto
 func orderHash(id order.ID) uint64 { return store.KeyHash(string(id)) }
 
 // tellOrders tells the processes that make batches that orders wait.
-func (c *core) tellOrders() { c.hintNode.Tell(store.Hint{WholeTopics: store.TopicOrders}) }
+func (c *orderCore) tellOrders() { c.hintNode.Tell(store.Hint{WholeTopics: store.TopicOrders}) }
 
 // tellLane tells the processes that deliver that a party has a new batch.
-func (c *core) tellLane(party batch.ServiceID) {
+func (c *orderCore) tellLane(party batch.ServiceID) {
 	c.hintNode.Tell(store.Hint{Lanes: []batch.ServiceID{party}})
 }
 
 // tellFinals tells other processes that orders are final, if some process waits for such hints.
-func (c *core) tellFinals(ids []order.ID) {
+func (c *orderCore) tellFinals(ids []order.ID) {
 	if len(ids) == 0 || !c.hintNode.Wanted(store.TopicOrderFinals) {
 		return
 	}
@@ -49,7 +49,7 @@ func (c *core) tellFinals(ids []order.ID) {
 
 // hearFinals calls heard with the hashes of orders that other processes settled, until ctx is
 // done. It calls look when hints may have been missed.
-func (c *core) hearFinals(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
+func (c *orderCore) hearFinals(ctx context.Context, heard func(hashes []uint64, many bool), look func()) {
 	c.hintNode.Hear(ctx, store.TopicOrderFinals, func(h store.Hint) { heard(h.OrderFinals, h.WholeTopics.Has(store.TopicOrderFinals)) }, look)
 }
 

@@ -31,8 +31,8 @@ func (lostHintsStore) Tell(context.Context, store.Hint) error { return nil }
 // intervals.
 func TestOrdersBetweenProcesses(t *testing.T) {
 	for name, c := range map[string]struct {
-		store func(*memory.Store) order.Store
-		most  time.Duration
+		store   func(*memory.Store) order.Store
+		maxTime time.Duration
 	}{
 		"with hints":    {func(s *memory.Store) order.Store { return s }, 10 * time.Second},
 		"all are lost":  {func(s *memory.Store) order.Store { return lostHintsStore{s} }, 2*time.Minute + 10*time.Second},
@@ -44,7 +44,7 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				o := autobatch.Options{BatchInterval: time.Minute, MonitorInterval: time.Minute, FlushAge: time.Nanosecond}
-				r := newRig(t, orderBuilder{}, &o, nil)
+				r := newEngineTest(t, orderBuilder{}, &o, nil)
 				r.stopAndWait() // this process does not deliver
 				engine := func() *autobatch.Engine {
 					e, err := autobatch.New(c.store(r.st), orderBuilder{}, &o)
@@ -75,7 +75,7 @@ func TestOrdersBetweenProcesses(t *testing.T) {
 					start, it := time.Now(), newOrder("p", i)
 					require.NoError(t, adds.Add(t.Context(), it))
 					require.Equal(t, order.Confirmed, awaitOrder(t, awaits, it.ID).State)
-					assert.LessOrEqual(t, time.Since(start), c.most)
+					assert.LessOrEqual(t, time.Since(start), c.maxTime)
 				}
 				stop()
 				r.loops.Wait()
@@ -97,7 +97,7 @@ func (noHintsStore) Hear(context.Context, store.Listener) error { return store.E
 func TestOutcomesOfOtherProcesses(t *testing.T) {
 	tier.Hints(t)
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, orderBuilder{}, nil, nil)
+		r := newEngineTest(t, orderBuilder{}, nil, nil)
 		r.stopAndWait()
 		engine, err := autobatch.New(r.st, orderBuilder{}, &autobatch.Options{BatchInterval: time.Hour, MonitorInterval: time.Hour, FlushAge: time.Nanosecond})
 		require.NoError(t, err)

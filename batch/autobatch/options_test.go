@@ -32,9 +32,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Workers":          {Workers: -1},
 	} {
 		_, err := New(noStore{}, build, o)
-		var in *batch.InputError
-		require.ErrorAs(t, err, &in, field)
-		assert.Equal(t, "Options."+field, in.Field)
+		var inputErr *batch.InputError
+		require.ErrorAs(t, err, &inputErr, field)
+		assert.Equal(t, "Options."+field, inputErr.Field)
 	}
 	_, err := New(noStore{}, build, &Options{FlushAge: time.Second, MaxSize: 1})
 	require.ErrorContains(t, err, "MaxSize (1)", "both values are named")

@@ -23,7 +23,7 @@ type parties struct {
 
 // partyState has what is known of a party.
 type partyState struct {
-	busy        bool // whether a worker has the party
+	isBusy      bool // whether a worker has the party
 	moreOrders  bool // whether new orders came while the party was busy
 	isProbe     bool // whether the present try is a probe
 	inLine      bool // whether the party waits to be a probe
@@ -47,7 +47,7 @@ func (a *parties) forget(begin time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for s, p := range a.byParty {
-		if !p.busy && p.lastOrders.Before(begin) && time.Until(p.pausedUntil) <= 0 {
+		if !p.isBusy && p.lastOrders.Before(begin) && time.Until(p.pausedUntil) <= 0 {
 			delete(a.byParty, s)
 			a.leaveLine(s, p)
 		}
@@ -79,7 +79,7 @@ func (a *parties) take(party batch.ServiceID) time.Duration {
 	defer a.mu.Unlock()
 	p := a.stateOf(party)
 	p.lastOrders = time.Now()
-	if p.busy {
+	if p.isBusy {
 		p.moreOrders = true
 		return a.options.BatchInterval
 	}
@@ -89,7 +89,7 @@ func (a *parties) take(party batch.ServiceID) time.Duration {
 	if p.failPauses != nil && !a.mayProbe(party, p) {
 		return a.options.BatchInterval
 	}
-	p.busy, p.moreOrders = true, false
+	p.isBusy, p.moreOrders = true, false
 	return 0
 }
 
@@ -121,7 +121,7 @@ func (a *parties) release(party batch.ServiceID, failed bool) (again bool) {
 	if p.isProbe {
 		a.probesInWork--
 	}
-	p.busy, p.moreOrders, p.isProbe = false, false, false
+	p.isBusy, p.moreOrders, p.isProbe = false, false, false
 	switch {
 	case failed && p.failPauses == nil:
 		p.failPauses = loop.NewPauses(a.options.RecoveryInterval, loop.MaxPause)

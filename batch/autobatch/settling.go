@@ -18,7 +18,7 @@ const (
 
 // settler settles orders, and expires orders whose deadline has passed.
 type settler struct {
-	*core
+	*orderCore
 	readVerdicts chan struct{} // wakes the reading of verdicts
 }
 

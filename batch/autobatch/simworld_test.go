@@ -26,9 +26,9 @@ import (
 type simulation struct {
 	t             *testing.T
 	seed          uint64
-	st            *unsettledStore
+	store         *unsettledStore
 	books         *checkingLedger
-	start         time.Time
+	startedAt     time.Time
 	isCalm        atomic.Bool // true if no more faults are made
 	options       autobatch.Options
 	ctx           context.Context
@@ -63,15 +63,15 @@ func (w *simulation) count(ev autobatch.OrderEvent) {
 }
 
 func newSimulation(t *testing.T, seed uint64, o autobatch.Options, lo ledgermem.Options) (*simulation, context.CancelFunc) {
-	w := &simulation{t: t, seed: seed, options: o, start: time.Now(), engines: make([]*autobatch.Engine, 2), eventCounts: map[string]int{}, addedOrders: map[batch.ServiceID][]order.Order{}}
+	w := &simulation{t: t, seed: seed, options: o, startedAt: time.Now(), engines: make([]*autobatch.Engine, 2), eventCounts: map[string]int{}, addedOrders: map[batch.ServiceID][]order.Order{}}
 	w.options.Observer = w.count
 	mem := memory.New()
 	w.books = newCheckingLedger(mem, &lo)
-	w.st = &unsettledStore{Store: mem, books: w.books, unsettled: map[batch.ServiceID]map[batch.ID]bool{}}
+	w.store = &unsettledStore{Store: mem, books: w.books, unsettled: map[batch.ServiceID]map[batch.ID]bool{}}
 	var stop context.CancelFunc
 	w.ctx, stop = context.WithCancel(t.Context())
 	var err error
-	w.waitingEngine, err = autobatch.New(w.st, orderBuilder{}, &o)
+	w.waitingEngine, err = autobatch.New(w.store, orderBuilder{}, &o)
 	require.NoError(t, err)
 	return w, stop
 }
@@ -100,7 +100,7 @@ func (w *simulation) builderError([]order.Order) error {
 func (w *simulation) runInstance(i int, d time.Duration, last uint64, after bool) {
 	ctx, cancel := context.WithTimeout(w.ctx, d)
 	defer cancel()
-	m := &mortalStore{unsettledStore: w.st, lastCall: last, diesAfterCall: after, kill: cancel, onDeath: func() { w.count(autobatch.OrderEvent{Kind: "died"}) }}
+	m := &mortalStore{unsettledStore: w.store, lastCall: last, diesAfterCall: after, kill: cancel, onDeath: func() { w.count(autobatch.OrderEvent{Kind: "died"}) }}
 	var runner *dltbatch.Runner
 	o := w.options
 	if i == 0 {
@@ -170,13 +170,13 @@ func (w *simulation) actAsOperator() {
 			return
 		case <-time.After(30 * time.Second):
 		}
-		open, _, err := w.st.List(w.ctx, store.ListQuery{Open: true})
+		open, _, err := w.store.List(w.ctx, store.ListQuery{Open: true})
 		if err != nil {
 			continue
 		}
 		for _, rec := range open {
 			if rec.Decision != "" {
-				_, _ = w.st.Decide(w.ctx, rec, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "not committed"})
+				_, _ = w.store.Decide(w.ctx, rec, batch.NotExecutedSendAgain, batch.By{Actor: "test", Reason: "not committed"})
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (w *simulation) check() {
 		}
 	}
 	require.NoError(t, w.books.check())
-	again, _, err := w.st.FinalOrders(ctx, keysOf(records))
+	again, _, err := w.store.FinalOrders(ctx, keysOf(records))
 	require.NoError(t, err)
 	for _, rec := range again {
 		require.Equal(t, records[rec.ID], rec, "final is final")
@@ -237,11 +237,11 @@ func (w *simulation) check() {
 
 // stuckText returns a text about what is not final yet, or "".
 func (w *simulation) stuckText(party batch.ServiceID) (say string) {
-	open, _, _ := w.st.List(context.Background(), store.ListQuery{Open: true, Service: &party})
+	open, _, _ := w.store.List(context.Background(), store.ListQuery{Open: true, Service: &party})
 	for _, rec := range open {
 		say += fmt.Sprintf("\nbatch %s is %s, %s, attempt %d, spent %d of %v, doubt since %s, expires %s, %v", rec.ID, rec.State, rec.Decision, rec.Attempt, rec.Spent, rec.Budget, rec.DoubtSince, rec.ClaimExpires, rec.Error)
 	}
-	orders, _, _ := w.st.ListOrders(context.Background(), order.ListQuery{Party: &party, States: []order.State{order.Queued, order.Dequeued}})
+	orders, _, _ := w.store.ListOrders(context.Background(), order.ListQuery{Party: &party, States: []order.State{order.Queued, order.Dequeued}})
 	for _, rec := range orders {
 		say += fmt.Sprintf("\norder %+v", rec)
 	}

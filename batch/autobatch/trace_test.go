@@ -30,21 +30,21 @@ func TestTraceContextsOfOrders(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		own, built  string
-		o           Options
-		order, made string
-		dropped     uint64
+		ofOrder, ofBuilder       string
+		o                        Options
+		wantOfOrder, wantOfBatch string
+		dropped                  uint64
 	}{
 		"nobody asks":            {},
-		"its own":                {own: ownTrace, order: ownTrace},
-		"its own before another": {own: ownTrace, o: Options{TraceParent: is(callersTrace)}, order: ownTrace},
-		"the caller's":           {o: Options{TraceParent: is(callersTrace)}, order: callersTrace},
+		"its own":                {ofOrder: ownTrace, wantOfOrder: ownTrace},
+		"its own before another": {ofOrder: ownTrace, o: Options{TraceParent: is(callersTrace)}, wantOfOrder: ownTrace},
+		"the caller's":           {o: Options{TraceParent: is(callersTrace)}, wantOfOrder: callersTrace},
 		"the caller's is none":   {o: Options{TraceParent: is("malformed")}, dropped: 1},
 		"the caller's panics":    {o: Options{TraceParent: func(context.Context) string { panic("boom") }}, dropped: 1},
-		"8 KB":                   {own: strings.Repeat("0", 8<<10), dropped: 1},
-		"a batch":                {o: Options{TraceBatch: of(callersTrace)}, made: callersTrace},
-		"the Builder's":          {built: ownTrace, o: Options{TraceBatch: of(callersTrace)}, made: ownTrace},
-		"the Builder's is none":  {built: "malformed", dropped: 1},
+		"8 KB":                   {ofOrder: strings.Repeat("0", 8<<10), dropped: 1},
+		"a batch":                {o: Options{TraceBatch: of(callersTrace)}, wantOfBatch: callersTrace},
+		"the Builder's":          {ofBuilder: ownTrace, o: Options{TraceBatch: of(callersTrace)}, wantOfBatch: ownTrace},
+		"the Builder's is none":  {ofBuilder: "malformed", dropped: 1},
 		"a batch's is none":      {o: Options{TraceBatch: of(strings.Repeat("0", 8<<10))}, dropped: 1},
 		"a batch's panics":       {o: Options{TraceBatch: func(context.Context, []order.Order) string { panic("boom") }}, dropped: 1},
 	} {
@@ -53,24 +53,24 @@ func TestTraceContextsOfOrders(t *testing.T) {
 			var seen []OrderEvent
 			c.o.Observer = func(e OrderEvent) { seen = append(seen, e) }
 			e, err := New(st, order.BuilderFunc(func(_ context.Context, party batch.ServiceID, _ []order.Order) (batch.Batch, error) {
-				return batch.Batch{Service: party, ID: "b", Payload: []byte("p"), TraceParent: c.built}, nil
+				return batch.Batch{Service: party, ID: "b", Payload: []byte("p"), TraceParent: c.ofBuilder}, nil
 			}), &c.o)
 			require.NoError(t, err)
-			given := []order.Order{{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: c.own}}
+			given := []order.Order{{ID: "o", Party: "p", Payload: []byte("p"), TraceParent: c.ofOrder}}
 			require.NoError(t, e.Add(t.Context(), given...))
-			assert.Equal(t, c.own, given[0].TraceParent, "the caller's slice is the caller's")
+			assert.Equal(t, c.ofOrder, given[0].TraceParent, "the caller's slice is the caller's")
 			require.NoError(t, e.makeNextBatch(t.Context(), "p"))
 			recs, _, err := st.ListOrders(t.Context(), order.ListQuery{})
 			require.NoError(t, err)
 			require.Len(t, recs, 1)
-			assert.Equal(t, c.order, recs[0].TraceParent)
+			assert.Equal(t, c.wantOfOrder, recs[0].TraceParent)
 			b, err := st.Get(t.Context(), batch.Key{Service: "p", ID: "b"})
 			require.NoError(t, err)
-			assert.Equal(t, c.made, b.TraceParent)
+			assert.Equal(t, c.wantOfBatch, b.TraceParent)
 			assert.Equal(t, c.dropped, e.DroppedTraces())
 			require.Len(t, seen, 1)
-			assert.Equal(t, c.made, seen[0].TraceParent)
-			assert.Equal(t, c.order, seen[0].Orders[0].TraceParent)
+			assert.Equal(t, c.wantOfBatch, seen[0].TraceParent)
+			assert.Equal(t, c.wantOfOrder, seen[0].Orders[0].TraceParent)
 			assert.Equal(t, recs[0].CreatedAt, seen[0].Orders[0].Created)
 		})
 	}

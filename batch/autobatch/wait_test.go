@@ -18,7 +18,7 @@ import (
 // An Await returns at once if this process expires its order.
 func TestAwaitOfWhatExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, orderBuilder{}, &autobatch.Options{MonitorInterval: time.Hour, FlushAge: 24 * time.Hour}, nil)
+		r := newEngineTest(t, orderBuilder{}, &autobatch.Options{MonitorInterval: time.Hour, FlushAge: 24 * time.Hour}, nil)
 		o := newOrder("p", 1)
 		o.Deadline = time.Now().Add(5 * time.Second)
 		start := time.Now()
@@ -35,7 +35,7 @@ func TestAwaitOfWhatExpires(t *testing.T) {
 // is not known.
 func TestOrdersAfterTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, orderBuilder{}, nil, nil)
+		r := newEngineTest(t, orderBuilder{}, nil, nil)
 		require.NoError(t, r.engine.Add(t.Context(), newOrder("p", 1)))
 		require.Equal(t, order.Confirmed, awaitOrder(t, r.engine, newOrder("p", 1).ID).State)
 		r.st.StepClock(-time.Hour)

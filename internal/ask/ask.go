@@ -64,7 +64,7 @@ func (m *Monitor) askWhenFreed(ctx context.Context) {
 // into its time limit.
 func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 	said := m.ledger.ask(ctx, g)
-	rules := m.o.Rules
+	rules := m.options.Rules
 	rules.Streamed = m.table.Live(g.key)
 	var found []store.Outcome
 	var lookForEvidence func() // looks for evidence on this hand, if no other hand is free
@@ -147,10 +147,10 @@ func (m *Monitor) askForEvidence(ctx context.Context, g *group, q *inhand.Questi
 	} else {
 		k.Status = nil
 		if ctx.Err() == nil {
-			m.o.Trouble(fmt.Errorf("resolve %s: %w", f.Key, err))
+			m.options.Trouble(fmt.Errorf("resolve %s: %w", f.Key, err))
 		}
 	}
-	v = monitor.Decide(f, k, g.traits, m.o.Rules)
+	v = monitor.Decide(f, k, g.traits, m.options.Rules)
 	if v.Outcome != nil {
 		if err == nil {
 			v.Outcome.Query = asked
@@ -169,7 +169,7 @@ const maxWitnesses = 10
 // doubtAbout collects the known facts about an attempt that is to be resolved.
 func (m *Monitor) doubtAbout(ctx context.Context, f store.InFlight, read time.Time) (dlt.Doubt, error) {
 	d := dlt.Doubt{Attempt: batch.Attempt{Key: f.Key, Number: f.Attempt, Prepared: f.Prepared, Withdrawn: f.Withdrawn}, Ended: f.PostedAgo}
-	err := loop.Retry(ctx, m.o.Trouble, func() error {
+	err := loop.Retry(ctx, m.options.Trouble, func() error {
 		payloads, err := m.store.Payloads(ctx, []store.Ref{f.Ref})
 		if err != nil {
 			return fmt.Errorf("load payload: %w", err)

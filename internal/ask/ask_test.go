@@ -18,7 +18,7 @@ import (
 // Batches that this process posted are asked about from memory until the store's check is due.
 func TestAsksWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.answer = alwaysReported(batch.ReportedPending)
 		_, stop := w.start(t, nil)
 		sleepAndWait(pollInterval / 2)
@@ -46,7 +46,7 @@ func TestAsksWithoutTheStore(t *testing.T) {
 // version that was written.
 func TestAsksTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits.MaxIDsPerQuery = 3
 		_, stop := w.start(t, nil)
 		sleepAndWait(pollInterval / 2)
@@ -69,7 +69,7 @@ func TestAsksTogether(t *testing.T) {
 // latest.
 func TestAsksThroughFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		var fail atomic.Bool
 		fail.Store(true)
 		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
@@ -94,7 +94,7 @@ func TestAsksThroughFailures(t *testing.T) {
 // It does the same if the ledger streams events.
 func TestAsksNothingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		_, stop := w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = pollInterval / 2 })
 		assert.Equal(t, pollInterval/2, w.addAnswered("s", "a", 0))
 		w.addStored("s", "a")
@@ -102,7 +102,7 @@ func TestAsksNothingInVain(t *testing.T) {
 		assert.Empty(t, w.askTimes("a"))
 		stop()
 
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
@@ -119,7 +119,7 @@ func TestAsksNothingInVain(t *testing.T) {
 // with others. Of the answers only a commit counts, and acceptance and commit are then one write.
 func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.acceptancesMayWait = true
 		w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 			said := committedStatuses(as)
@@ -168,7 +168,7 @@ func TestAsksBeforeTheAcceptanceIsWritten(t *testing.T) {
 // If the ledger cannot be asked, the acceptance is written without the answer.
 func TestAnAcceptanceDoesNotWaitInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.acceptancesMayWait = true
 		w.answer = func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) {
 			return nil, &dlt.Error{Op: "batch statuses", Kind: dlt.ErrUnavailable}
@@ -185,7 +185,7 @@ func TestAnAcceptanceDoesNotWaitInVain(t *testing.T) {
 		assert.Contains(t, w.acceptances(), batch.ID("b"), "the ledger is left alone for now")
 		stop()
 
-		w = newWorld()
+		w = newMonitorTest()
 		w.acceptancesMayWait = true
 		_, stop = w.start(t, func(o *ask.Options) { o.Rules.FirstPoll = pollInterval / 2 })
 		w.addAnswered("s", "a", 0)

@@ -18,7 +18,7 @@ import (
 // the monitor reads the store at once.
 func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, func(o *ask.Options) {
 			w.withEvents(events)(o)
@@ -42,13 +42,13 @@ func TestAfterAStreamHasEndedTheMonitorPollsAtOnce(t *testing.T) {
 // wait for a late arrival must not start again.
 func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits = ledgerTraits
 		w.traits.LateArrival = 25 * time.Minute // longer than a sight is remembered without a question
 		w.answer = alwaysReported(batch.ReportedUnknown)
 		w.add("s", "a", 0, func(r *row) {
 			r.State = batch.Submitting
-			r.posted = time.Now().Add(-10 * time.Hour)
+			r.postedAt = time.Now().Add(-10 * time.Hour)
 		})
 		_, stop := w.start(t, nil)
 		sleepAndWait(w.traits.LateArrival - time.Second)
@@ -62,7 +62,7 @@ func TestTheFirstSightIsKeptWhileItIsAskedAbout(t *testing.T) {
 // A stop ends the leases of rows, so the next process asks at once and not after the leases.
 func TestAStopLeavesNoRowLeased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		begun := make(chan struct{})
 		w.answer = func(ctx context.Context, _ batch.ServiceID, _ []batch.Attempt) ([]batch.Status, error) {
 			close(begun)
@@ -76,7 +76,7 @@ func TestAStopLeavesNoRowLeased(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.Len(t, w.rows, 1)
-		assert.False(t, w.rows[0].due.After(time.Now()), "due in %s", time.Until(w.rows[0].due))
+		assert.False(t, w.rows[0].dueAt.After(time.Now()), "due in %s", time.Until(w.rows[0].dueAt))
 	})
 }
 
@@ -85,7 +85,7 @@ func TestAStopLeavesNoRowLeased(t *testing.T) {
 func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 	for _, connections := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
+			w := newMonitorTest()
 			w.traits = ledgerTraits
 			w.traits.Resolves = true
 			w.answer = alwaysReported(batch.ReportedUnknown)
@@ -117,7 +117,7 @@ func TestEvidenceIsLookedForWithFewConnections(t *testing.T) {
 // may be found later.
 func TestEvidenceIsLookedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits = ledgerTraits
 		w.traits.Resolves = true
 		w.answer = alwaysReported(batch.ReportedUnknown)
@@ -133,7 +133,7 @@ func TestEvidenceIsLookedForAgain(t *testing.T) {
 		_, stop := w.start(t, nil)
 		sleepAndWait(max(grace, lateArrival) + 3*time.Second)
 		require.Equal(t, []string{"a undecidable"}, w.findings())
-		w.add("s", "a", 0, doubtful, func(r *row) { r.Undecided, r.posted = true, time.Now().Add(-time.Hour) })
+		w.add("s", "a", 0, doubtful, func(r *row) { r.Undecided, r.postedAt = true, time.Now().Add(-time.Hour) })
 		sleepAndWait(lateArrival + claimTTL + 10*time.Second)
 		stop()
 		assert.Equal(t, []string{"a undecidable", "a not committed"}, w.findings())

@@ -20,12 +20,12 @@ import (
 // says.
 func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits = ledgerTraits
 		w.answer = alwaysReported(batch.ReportedUnknown)
 		inDoubt := func(r *row) {
 			r.State = batch.Submitting
-			r.posted = time.Now().Add(-10 * time.Hour) // the database's clock jumped
+			r.postedAt = time.Now().Add(-10 * time.Hour) // the database's clock jumped
 		}
 		w.add("s", "a", 0, inDoubt)
 		_, stop := w.start(t, nil)
@@ -48,12 +48,12 @@ func TestLateArrivalIsWaitedOnTheOwnClock(t *testing.T) {
 func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 	for _, state := range []batch.State{batch.Pending, batch.Valid, batch.Invalid} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
+			w := newMonitorTest()
 			w.traits = ledgerTraits
 			w.answer = alwaysReported(batch.ReportedUnknown)
 			w.add("s", "a", 0, func(r *row) {
 				r.State = state
-				r.posted, r.SettleLeft = time.Now().Add(-10*time.Hour), -time.Hour
+				r.postedAt, r.SettleLeft = time.Now().Add(-10*time.Hour), -time.Hour
 			})
 			_, stop := w.start(t, nil)
 			own, want := grace, "a undecidable"
@@ -72,13 +72,13 @@ func TestAJumpOfTheDatabasesClockAgesNothing(t *testing.T) {
 // Each version has its own first sight, because another attempt has its own late arrival.
 func TestTheFirstSightIsOfAVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits = ledgerTraits
 		w.answer = alwaysReported(batch.ReportedUnknown)
 		old := func(version int64) func(r *row) {
 			return func(r *row) {
 				r.State, r.Version = batch.Submitting, version
-				r.posted = time.Now().Add(-10 * time.Hour)
+				r.postedAt = time.Now().Add(-10 * time.Hour)
 			}
 		}
 		w.add("s", "a", 0, old(3))
@@ -106,7 +106,7 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newMonitorTest()
 				w.traits = ledgerTraits
 				w.traits.Resolves = true
 				w.answer = alwaysReported(batch.ReportedUnknown)
@@ -141,13 +141,13 @@ func TestResolverErrorsAreNoEvidence(t *testing.T) {
 // this process's own clock.
 func TestAnExpiredClaimIsNotBelievedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits = ledgerTraits
 		w.traits.Resolves = true
 		w.answer = alwaysReported(batch.ReportedUnknown)
 		w.resolve = func(context.Context, dlt.Doubt) (dlt.Evidence, error) { return dlt.NotCommitted, nil }
 		w.add("s", "a", 0, func(r *row) {
-			r.State, r.Ended, r.posted = batch.Submitting, false, time.Now().Add(-10*time.Hour)
+			r.State, r.Ended, r.postedAt = batch.Submitting, false, time.Now().Add(-10*time.Hour)
 		})
 		_, stop := w.start(t, nil)
 		sleepAndWait(claimTTL + lateArrival - time.Second)
@@ -160,7 +160,7 @@ func TestAnExpiredClaimIsNotBelievedAtOnce(t *testing.T) {
 
 func TestAResolverThatHangsIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits = ledgerTraits
 		w.traits.Resolves, w.traits.GroupsByService = true, true
 		w.answer = alwaysReported(batch.ReportedUnknown)
@@ -171,7 +171,7 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 			<-ctx.Done()
 			return dlt.CannotTell, ctx.Err()
 		}
-		w.add("s", "a", 0, func(r *row) { r.State, r.posted = batch.Submitting, time.Now().Add(-time.Minute) })
+		w.add("s", "a", 0, func(r *row) { r.State, r.postedAt = batch.Submitting, time.Now().Add(-time.Minute) })
 		_, stop := w.start(t, nil)
 		sleepAndWait(grace + 2*timeout + pollInterval)
 		assert.Empty(t, w.findings())
@@ -184,7 +184,7 @@ func TestAResolverThatHangsIsCutOff(t *testing.T) {
 // would take a log that began after the doubt for proof.
 func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits = ledgerTraits
 		w.traits.Resolves = true
 		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
@@ -195,7 +195,7 @@ func TestADoubtIsNeverReportedYoungerThanItIs(t *testing.T) {
 		posted := time.Now().Add(-time.Hour)
 		var ago time.Duration
 		w.add("s", "a", 0, func(r *row) {
-			r.State, r.posted, r.DoubtAgo = batch.Submitting, posted, 2*time.Hour // the age at the time of the read, at least
+			r.State, r.postedAt, r.DoubtAgo = batch.Submitting, posted, 2*time.Hour // the age at the time of the read, at least
 		})
 		w.resolve = func(_ context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 			told, ago = d, time.Since(posted)

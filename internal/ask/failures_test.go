@@ -14,7 +14,7 @@ import (
 // them before the lease ends.
 func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		first := true
 		w.lostPendingError = func() error {
 			if !first {
@@ -36,7 +36,7 @@ func TestWhatMayBeLeasedIsAskedAbout(t *testing.T) {
 // for the end of their leases.
 func TestNextChecksAreSetAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.answer = alwaysReported(batch.ReportedPending)
 		n := 0
 		w.checkedError = func() error {

@@ -17,9 +17,9 @@ import (
 )
 
 // runStreaming runs a monitor on a ledger that streams events, long after the stream was opened.
-func runStreaming(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error), f func(w *world, m *ask.Monitor, events *eventStreams)) {
+func runStreaming(t *testing.T, answer func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error), f func(w *monitorTest, m *ask.Monitor, events *eventStreams)) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.answer = true, answer
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
@@ -32,7 +32,7 @@ func runStreaming(t *testing.T, answer func(context.Context, batch.ServiceID, []
 // After an event, the monitor asks about the batches that this process posted without a read of
 // the store.
 func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
-	runStreaming(t, nil, func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, nil, func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		w.addAcceptance("s", "a")
 		w.add("s", "another's", time.Hour)
 		reads := len(w.selectTimes())
@@ -50,7 +50,7 @@ func TestAFlightIsAskedAboutWithoutTheStore(t *testing.T) {
 // Nothing is asked about a batch while its claim is live, because an answer from before the POST
 // would count.
 func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
-	runStreaming(t, nil, func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, nil, func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		w.addAnswered("s", "a", 0)
 		events.sendEvent(t, "", dlt.Event{})
 		sleepAndWait(time.Second)
@@ -63,7 +63,7 @@ func TestWhatIsNotStoredAsAcceptedIsNotAskedAbout(t *testing.T) {
 }
 
 func TestACommitIsRecordedOnce(t *testing.T) {
-	runStreaming(t, nil, func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, nil, func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		w.addAcceptance("s", "a")
 		for range 5 {
 			events.sendEvent(t, "", dlt.Event{})
@@ -82,7 +82,7 @@ func TestACommitIsRecordedOnce(t *testing.T) {
 // so its newest commits are in one answer, and in one write, however many more batches are under
 // way.
 func TestFlightsAreAskedAboutInTheOrderOfTheirPosts(t *testing.T) {
-	runStreaming(t, nil, func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, nil, func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		w.mu.Lock()
 		w.traits.MaxIDsPerQuery = 2
 		w.mu.Unlock()
@@ -107,7 +107,7 @@ func TestAnotherWordIsDecidedAbout(t *testing.T) {
 	for said, finding := range map[batch.Reported]string{
 		batch.ReportedInvalid: "a is invalid", batch.ReportedValid: "a is valid", batch.ReportedFailed: "a failed",
 	} {
-		runStreaming(t, alwaysReported(said), func(w *world, m *ask.Monitor, events *eventStreams) {
+		runStreaming(t, alwaysReported(said), func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 			w.addAcceptance("s", "a")
 			reads := len(w.selectTimes())
 			events.sendEvent(t, "", dlt.Event{})
@@ -124,7 +124,7 @@ func TestWhoHasShownAResendIsKept(t *testing.T) {
 	pending := func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 		return []batch.Status{{ID: as[0].ID, Reported: batch.ReportedPending, Endpoint: "node"}}, nil
 	}
-	runStreaming(t, pending, func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, pending, func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		w.mu.Lock()
 		w.traits.ResendQuiet = resendQuiet
 		w.mu.Unlock()
@@ -147,7 +147,7 @@ func TestWhoHasShownAResendIsKept(t *testing.T) {
 }
 
 func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
-	runStreaming(t, alwaysReported(batch.ReportedUnknown), func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, alwaysReported(batch.ReportedUnknown), func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		w.mu.Lock()
 		w.traits.Grace = time.Hour
 		w.mu.Unlock()
@@ -167,7 +167,7 @@ func TestWhatIsUnclearIsLeftToThePoll(t *testing.T) {
 // A poll that is needed for the age of a batch takes place, however many events there are.
 func TestPollsAreNotPutOffForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.answer = true, alwaysReported(batch.ReportedPending)
 		m, stop := w.start(t, func(o *ask.Options) {
 			w.withEvents(events)(o)
@@ -188,7 +188,7 @@ func TestPollsAreNotPutOffForEver(t *testing.T) {
 // A poll that looks for evidence takes place, however many events there are.
 func TestEventsDoNotPutOffEvidence(t *testing.T) {
 	for _, said := range []batch.Reported{batch.ReportedValid, batch.ReportedUnknown} {
-		runStreaming(t, alwaysReported(said), func(w *world, m *ask.Monitor, events *eventStreams) {
+		runStreaming(t, alwaysReported(said), func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 			w.mu.Lock()
 			w.traits.Resolves, w.traits.Stale, w.traits.Grace = true, 3*pollInterval, 10*time.Millisecond
 			w.mu.Unlock()
@@ -210,7 +210,7 @@ func TestEventsDoNotPutOffEvidence(t *testing.T) {
 // A batch that was accepted before the stream was live is asked about after events, like the
 // others, from its next poll on.
 func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
-	runStreaming(t, alwaysReported(batch.ReportedPending), func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, alwaysReported(batch.ReportedPending), func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		w.add("s", "a", 0)
 		w.add("not followed", "b", 0)
 		sleepAndWait(2*pollInterval + firstPoll)
@@ -227,7 +227,7 @@ func TestARowFromBeforeTheStreamIsAdopted(t *testing.T) {
 // soon after. A question would find nothing, and the next event's question would have to wait for
 // a pause.
 func TestAnEventBeforeThePostIsNoReasonToAsk(t *testing.T) {
-	runStreaming(t, nil, func(w *world, m *ask.Monitor, events *eventStreams) {
+	runStreaming(t, nil, func(w *monitorTest, m *ask.Monitor, events *eventStreams) {
 		events.sendEvent(t, "", dlt.Event{})
 		sleepAndWait(3 * time.Millisecond)
 		w.addAnswered("s", "a", 2*time.Millisecond)
@@ -250,7 +250,7 @@ func TestAnEventBeforeThePostIsNoReasonToAsk(t *testing.T) {
 // batch yet, and the batch is asked about.
 func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{liveAfter: time.Second}
+		w, events := newMonitorTest(), &eventStreams{liveAfter: time.Second}
 		w.traits.Streams = true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
@@ -273,7 +273,7 @@ func TestAStreamThatComesAliveWhileTheAcceptanceIsWritten(t *testing.T) {
 // FirstPoll is.
 func TestAStreamThatComesAliveIsFollowedWhateverFirstPollIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{liveAfter: time.Second}
+		w, events := newMonitorTest(), &eventStreams{liveAfter: time.Second}
 		w.traits.Streams = true
 		late := w.withEvents(events)
 		m, stop := w.start(t, func(o *ask.Options) {

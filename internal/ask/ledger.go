@@ -15,7 +15,7 @@ import (
 // ledger asks the ledger about groups of rows.
 type ledger struct {
 	dlt.Ledger
-	o        *Options
+	options  *Options
 	pauses   askPauses
 	restarts restarts
 }
@@ -84,7 +84,7 @@ func (l *ledger) ask(ctx context.Context, g *group) answers {
 	end := time.Now()
 	missing := len(byID) > 0 && dlt.Kind(err) == batch.KindDoubt // only part of the answers is missing, and is asked for again
 	if ctx.Err() == nil && (missing || l.noteResult(g, err)) {
-		l.o.Trouble(fmt.Errorf("batch statuses: %w", err))
+		l.options.Trouble(fmt.Errorf("batch statuses: %w", err))
 	}
 	return answers{byID, l.restarts.noteAnswers(g, byID, start, end), store.Query{Took: end.Sub(start), Answered: end}, err}
 }
@@ -133,7 +133,7 @@ func (l *ledger) statuses(ctx context.Context, g *group) (map[batch.ID]*batch.St
 }
 
 func (l *ledger) request(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, l.o.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, l.options.RequestTimeout)
 	defer cancel()
 	return f(ctx)
 }

@@ -45,7 +45,7 @@ type Options struct {
 type Monitor struct {
 	store             monitor.PendingBatchStore
 	table             *inhand.Table
-	o                 *Options
+	options           *Options
 	ledger            *ledger
 	hands             *pool.Pool
 	underWay          sync.WaitGroup // counts all goroutines of the monitor
@@ -59,11 +59,11 @@ type Monitor struct {
 // New returns a monitor; Run makes it work.
 func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) *Monitor {
 	m := &Monitor{
-		store: s, table: t, o: &o, wake: make(chan struct{}, 1), handFreed: make(chan struct{}, 1), dueTimes: newAgenda(o.Rules.PollInterval),
+		store: s, table: t, options: &o, wake: make(chan struct{}, 1), handFreed: make(chan struct{}, 1), dueTimes: newAgenda(o.Rules.PollInterval),
 		incompleteCommits: make(chan *incompleteCommit, maxIncomplete),
-		ledger:            &ledger{Ledger: l, o: &o, pauses: askPauses{firstPause: o.Rules.PollInterval, byKey: map[string]*askPause{}}},
+		ledger:            &ledger{Ledger: l, options: &o, pauses: askPauses{firstPause: o.Rules.PollInterval, byKey: map[string]*askPause{}}},
 	}
-	m.streams = &streams{o: &o, ledger: l, table: t, underWay: &m.underWay, dueIn: m.DueIn, readMayBeDue: make(chan struct{}, 1), byGroup: map[string]*stream{}}
+	m.streams = &streams{options: &o, ledger: l, table: t, underWay: &m.underWay, dueIn: m.DueIn, readMayBeDue: make(chan struct{}, 1), byGroup: map[string]*stream{}}
 	m.hands = pool.New(o.Connections, min(time.Second, o.RequestTimeout/4), func() { loop.Poke(m.handFreed) })
 	return m
 }
@@ -71,7 +71,7 @@ func New(s monitor.PendingBatchStore, l dlt.Ledger, t *inhand.Table, o Options) 
 // DueIn tells the monitor that a row will be due after d, at most PollInterval. A negative d means
 // that no row will be due.
 func (m *Monitor) DueIn(d time.Duration) {
-	if d >= 0 && m.dueTimes.add(time.Now().Add(min(d, m.o.Rules.PollInterval))) {
+	if d >= 0 && m.dueTimes.add(time.Now().Add(min(d, m.options.Rules.PollInterval))) {
 		loop.Poke(m.wake)
 	}
 }
@@ -80,7 +80,7 @@ func (m *Monitor) DueIn(d time.Duration) {
 // the service's events are wanted. Once Options.MaxStreams streams are open, further services are
 // only polled.
 func (m *Monitor) Follow(s batch.ServiceID) {
-	if t := m.ledger.Traits(s); t.Streams && m.streams.follow(t, s) {
+	if t := m.ledger.Traits(s); t.Streams && m.streams.followService(t, s) {
 		loop.Poke(m.wake)
 	}
 }
@@ -102,14 +102,14 @@ func (m *Monitor) Run(ctx context.Context) {
 	m.underWay.Go(func() { m.watchCommits(watching) })
 	m.underWay.Go(func() { m.askForReceipts(watching) })
 	m.underWay.Go(func() {
-		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, m.o.Trouble)
+		loop.Run(watching, func(ctx context.Context) error { m.answerEvents(ctx); return nil }, m.options.Trouble)
 	})
 	m.underWay.Go(func() { m.askWhenFreed(watching) })
 	m.underWay.Go(func() { m.table.Run(watching, func(all []inhand.Question) { m.giveToHands(watching, all) }) })
 	for {
 		m.streams.open(ctx)
 		now := time.Now()
-		at := last.Add(m.o.Rules.PollInterval)
+		at := last.Add(m.options.Rules.PollInterval)
 		if next := m.dueTimes.next(); !next.IsZero() && next.Before(at) {
 			at = next
 		}
@@ -145,10 +145,10 @@ const restingAskInterval = 5 * time.Second
 // open. So an idle process sends one statement for the queuer and the monitor together.
 func (m *Monitor) isResting(now, asked time.Time) bool {
 	next, rest := m.dueTimes.next(), restingAskInterval
-	if m.o.Rest != nil {
-		rest = max(rest, m.o.Rest())
+	if m.options.Rest != nil {
+		rest = max(rest, m.options.Rest())
 	}
-	return (next.IsZero() || next.After(now)) && now.Sub(asked) < rest && m.o.Empty != nil && m.o.Empty(2*m.o.Rules.PollInterval)
+	return (next.IsZero() || next.After(now)) && now.Sub(asked) < rest && m.options.Empty != nil && m.options.Empty(2*m.options.Rules.PollInterval)
 }
 
 // runRound gives the table all rows that are due, and asks about them.
@@ -156,12 +156,12 @@ func (m *Monitor) runRound(ctx context.Context) {
 	m.dueTimes.dropUntil(time.Now())
 	for ctx.Err() == nil {
 		asked := time.Now()
-		rows, err := m.selectRows(ctx, store.PendingQuery{Lease: 2 * m.o.RequestTimeout, Ahead: m.longestDelay()})
+		rows, err := m.selectRows(ctx, store.PendingQuery{Lease: 2 * m.options.RequestTimeout, Ahead: m.longestDelay()})
 		if err != nil {
 			return // Run stops
 		}
 		m.setChecks(ctx, m.table.Scanned(rows, asked, false))
-		if len(rows) < m.o.RowsPerRead {
+		if len(rows) < m.options.RowsPerRead {
 			return
 		}
 	}
@@ -169,7 +169,7 @@ func (m *Monitor) runRound(ctx context.Context) {
 
 // longestDelay is longer than a monitor with these settings puts a check off.
 func (m *Monitor) longestDelay() time.Duration {
-	return 2 * max(m.o.Rules.PollInterval, 2*m.o.RequestTimeout, maxRetryAfter)
+	return 2 * max(m.options.Rules.PollInterval, 2*m.options.RequestTimeout, maxRetryAfter)
 }
 
 // selectRows selects due rows or, if q names services, all rows of those services that are under
@@ -177,10 +177,10 @@ func (m *Monitor) longestDelay() time.Duration {
 // leased the rows that it returns, so they are asked about at once: no other process asks before
 // the leases end.
 func (m *Monitor) selectRows(ctx context.Context, q store.PendingQuery) (rows []store.InFlight, err error) {
-	q.Limit = m.o.RowsPerRead
-	failed := func(err error) { m.o.Trouble(fmt.Errorf("select pending batches: %w", err)) }
+	q.Limit = m.options.RowsPerRead
+	failed := func(err error) { m.options.Trouble(fmt.Errorf("select pending batches: %w", err)) }
 	err = loop.Retry(ctx, failed, func() (err error) {
-		ctx, cancel := context.WithTimeout(ctx, m.o.RequestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, m.options.RequestTimeout)
 		defer cancel()
 		if rows, err = m.store.Pending(ctx, q); err != nil && len(rows) > 0 {
 			failed(err)
@@ -206,9 +206,9 @@ func (m *Monitor) setChecks(ctx context.Context, due []store.Due) {
 		}
 		soonest = min(soonest, due[i].In)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.o.RequestTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.options.RequestTimeout)
 	defer cancel()
-	failed := func(err error) { m.o.Trouble(fmt.Errorf("set next checks: %w", err)) }
+	failed := func(err error) { m.options.Trouble(fmt.Errorf("set next checks: %w", err)) }
 	if err := loop.Retry(ctx, failed, func() error { return m.store.Checked(ctx, due) }); err != nil {
 		failed(err)
 		return
@@ -250,8 +250,8 @@ func (m *Monitor) askAfterEvents(ctx context.Context) {
 		asked := time.Now()
 		q := store.PendingQuery{Services: services[:n]}
 		rows, err := m.selectRows(ctx, q)
-		if len(rows) >= m.o.RowsPerRead { // the store may have more rows: the groups take turns then
-			q.Lease = m.o.Rules.PollInterval
+		if len(rows) >= m.options.RowsPerRead { // the store may have more rows: the groups take turns then
+			q.Lease = m.options.Rules.PollInterval
 			rows, err = m.selectRows(ctx, q)
 		}
 		if err != nil {

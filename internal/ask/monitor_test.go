@@ -30,7 +30,7 @@ func TestQueriesAreGroupedAsTheLedgerWants(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint("by service ", byService), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newMonitorTest()
 				w.traits.GroupsByService, w.traits.MaxIDsPerQuery = byService, 3
 				for i, s := range []batch.ServiceID{"s", "t", "s", "t", "s", "s"} {
 					w.add(s, batch.ID('a'+rune(i)), 0)
@@ -47,7 +47,7 @@ func TestQueriesAreGroupedAsTheLedgerWants(t *testing.T) {
 
 func TestSeveralLedgersAreAskedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		for i, s := range []batch.ServiceID{"x1", "y1", "x2", "y2"} {
 			w.add(s, batch.ID('a'+rune(i)), 0)
 		}
@@ -63,7 +63,7 @@ func TestSeveralLedgersAreAskedApart(t *testing.T) {
 
 func TestAQueryHoldsAtMost50IDsByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		for i := range 120 {
 			w.add("s", batch.ID(fmt.Sprint(i)), 0)
 		}
@@ -81,7 +81,7 @@ func TestAQueryHoldsAtMost50IDsByDefault(t *testing.T) {
 // again.
 func TestAnswersAreMatchedByID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 			if len(attempts) < 4 {
 				return committedStatuses(attempts), nil
@@ -108,7 +108,7 @@ func TestAnswersAreMatchedByID(t *testing.T) {
 
 func TestAMissingAnswerIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 			return committedStatuses(attempts[:1]), nil
 		}
@@ -134,7 +134,7 @@ func TestAStatusRequestThatFailsIsRepeatedWithPauses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newMonitorTest()
 				w.answer = func(context.Context, batch.ServiceID, []batch.Attempt) ([]batch.Status, error) { return nil, c.err }
 				for i := range 10 {
 					w.add("s", batch.ID(fmt.Sprint(i)), 0)
@@ -167,7 +167,7 @@ func TestATroubleOfOneGroupTouchesNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newMonitorTest()
 				w.traits.GroupsByService = true
 				w.answer = func(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 					if s == "bad" && w.now() < 30*time.Second {
@@ -197,7 +197,7 @@ func TestATroubleOfOneGroupTouchesNoOther(t *testing.T) {
 // little.
 func TestHangingGroupsDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits.GroupsByService = true
 		w.answer = func(ctx context.Context, s batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 			if s[0] == 'h' {
@@ -226,7 +226,7 @@ func TestHangingGroupsDelayNoOther(t *testing.T) {
 // If nothing is due, the store is asked once in each PollInterval.
 func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.add("s", "done", 0)
 		_, stop := w.start(t, nil)
 		sleepAndWait(100 * time.Second)
@@ -241,7 +241,7 @@ func TestAnIdleMonitorAsksOncePerPollInterval(t *testing.T) {
 // asks at once about a row that it has noted.
 func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		var busy atomic.Bool
 		m, stop := w.start(t, func(o *ask.Options) { o.Empty = func(time.Duration) bool { return !busy.Load() } })
 		sleepAndWait(time.Minute)
@@ -264,7 +264,7 @@ func TestAMonitorRestsWhereNothingIsOpen(t *testing.T) {
 // A batch that stays pending is asked about with growing pauses, up to PollInterval.
 func TestAPendingBatchIsAskedAboutLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.answer = alwaysReported(batch.ReportedPending)
 		w.add("s", "a", 0)
 		_, stop := w.start(t, nil)
@@ -286,7 +286,7 @@ func TestAPendingBatchIsAskedAboutLessAndLess(t *testing.T) {
 // After several calls of DueIn, the monitor asks at each of their times.
 func TestDueInWakesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		m, stop := w.start(t, nil)
 		sleepAndWait(100 * time.Millisecond)
 		w.add("s", "second", 60*time.Millisecond)
@@ -307,7 +307,7 @@ func TestDueInWakesEarly(t *testing.T) {
 
 func TestDueInZeroMakesItLookNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		m, stop := w.start(t, nil)
 		sleepAndWait(300 * time.Millisecond)
 		w.add("s", "a", 0)
@@ -328,9 +328,9 @@ func TestDueInZeroMakesItLookNow(t *testing.T) {
 // A failed call of the store is repeated with pauses.
 func TestAnErrorOfTheStoreIsOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.pendingError = func() error {
-			if time.Since(w.begin) < 5*time.Second {
+			if time.Since(w.startedAt) < 5*time.Second {
 				return errStore
 			}
 			return nil
@@ -348,7 +348,7 @@ func TestAnErrorOfTheStoreIsOutlived(t *testing.T) {
 // A stop cuts requests off, waits for their end, and records no outcome.
 func TestAStopCutsRequestsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.answer = func(ctx context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()

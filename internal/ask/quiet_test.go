@@ -27,9 +27,9 @@ func TestAskPauseOfOneRow(t *testing.T) {
 	}
 	garbled, gone := errors.New("garbled"), &dlt.Error{Kind: dlt.ErrUnavailable}
 	for name, c := range map[string]struct {
-		asked              *group
-		err                error
-		same, other, whole bool // true if the same row, another row, the whole group is left alone
+		asked                                      *group
+		err                                        error
+		pausesSameRow, pausesOtherRow, pausesGroup bool // true if the same row, another row, the whole group is left alone
 	}{
 		"one row, garbled":            {of("a"), garbled, true, false, false},
 		"two rows, garbled":           {of("a", "b"), garbled, true, true, true},
@@ -39,9 +39,9 @@ func TestAskPauseOfOneRow(t *testing.T) {
 			l := &ledger{pauses: askPauses{firstPause: time.Second, byKey: map[string]*askPause{}}}
 			assert.True(t, l.noteResult(c.asked, c.err), "the first")
 			assert.False(t, l.noteResult(c.asked, c.err))
-			assert.Equal(t, c.same, l.pauseLeft(of("a")) > 0)
-			assert.Equal(t, c.other, l.pauseLeft(of("c")) > 0)
-			assert.Equal(t, c.whole, l.pauseLeft(of("a", "c")) > 0)
+			assert.Equal(t, c.pausesSameRow, l.pauseLeft(of("a")) > 0)
+			assert.Equal(t, c.pausesOtherRow, l.pauseLeft(of("c")) > 0)
+			assert.Equal(t, c.pausesGroup, l.pauseLeft(of("a", "c")) > 0)
 			l.noteResult(c.asked, nil)
 			for _, g := range []*group{of("a"), of("c"), of("a", "c")} {
 				assert.Zero(t, l.pauseLeft(g))

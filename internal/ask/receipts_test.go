@@ -18,18 +18,18 @@ import (
 // its own, and only a limited number of commits is remembered.
 func TestReceiptsAreAskedForOnce(t *testing.T) {
 	for name, c := range map[string]struct {
-		denied      bool
+		isDenied    bool
 		commit      int
 		least, most int
 	}{
 		"a few":             {commit: 3, least: 3, most: 3},
 		"too many":          {commit: 1200, least: 1000, most: 1001}, // one is asked about outside of the list
-		"none are declared": {denied: true, commit: 3},
+		"none are declared": {isDenied: true, commit: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.traits.Receipts = !c.denied
+				w := newMonitorTest()
+				w.traits.Receipts = !c.isDenied
 				w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 					assert.Len(t, attempts, 1, "its receipts have the time of a request")
 					assert.True(t, attempts[0].Committed)

@@ -19,7 +19,7 @@ import (
 
 // withEightHands returns settings of a monitor with eight hands. made counts its questions, by the
 // calls that ask for a row's traits. The store's checks are hours away.
-func withEightHands(w *world, made *atomic.Int64) func(*ask.Options) {
+func withEightHands(w *monitorTest, made *atomic.Int64) func(*ask.Options) {
 	w.traitsOf = func(batch.ServiceID) dlt.Traits {
 		made.Add(1)
 		return w.traits
@@ -32,7 +32,7 @@ func withEightHands(w *world, made *atomic.Int64) func(*ask.Options) {
 
 // addAccepted tells the table that the ledger has accepted n batches, and that their acceptances
 // are written.
-func (w *world) addAccepted(n int, service func(i int) batch.ServiceID) {
+func (w *monitorTest) addAccepted(n int, service func(i int) batch.ServiceID) {
 	for i := range n {
 		id := batch.ID(fmt.Sprint(i))
 		w.addAnswered(service(i), id, 0)
@@ -48,7 +48,7 @@ func TestQuestionsWithoutAHandAreMadeSeldom(t *testing.T) {
 	tier.Plain(t)
 	synctest.Test(t, func(t *testing.T) {
 		const open, seconds = 9_990, 3
-		w := newWorld()
+		w := newMonitorTest()
 		w.answer = func(ctx context.Context, _ batch.ServiceID, _ []batch.Attempt) ([]batch.Status, error) {
 			<-ctx.Done() // returns after 15 s
 			return nil, ctx.Err()
@@ -82,7 +82,7 @@ func TestAHandThatBecomesFreeTakesTheNextQuestions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newMonitorTest()
 				w.traits.GroupsByService = c.requests == c.open
 				w.answer = func(_ context.Context, _ batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
 					time.Sleep(took)
@@ -112,7 +112,7 @@ func TestOfTwoAnswersTheCommitCounts(t *testing.T) {
 		{batch.ReportedCommitted, batch.ReportedPending}, {batch.ReportedPending, batch.ReportedCommitted, batch.ReportedUnknown},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
+			w := newMonitorTest()
 			w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 				for _, r := range all {
 					for _, a := range attempts {
@@ -138,7 +138,7 @@ func TestOfTwoAnswersUnknownNeverCounts(t *testing.T) {
 	for word, want := range map[batch.Reported]store.Finding{batch.ReportedValid: store.IsValid, batch.ReportedInvalid: store.IsInvalid, batch.ReportedCommitted: store.IsCommitted} {
 		for _, all := range [][]batch.Reported{{word, batch.ReportedUnknown}, {batch.ReportedUnknown, word}, {batch.ReportedUnknown, word, batch.ReportedUnknown}} {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newMonitorTest()
 				w.traits.ResendHarmlessFor, w.traits.Grace, w.traits.LateArrival = dlt.Forever, 0, 0
 				w.answer = func(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) (out []batch.Status, err error) {
 					for _, r := range all {

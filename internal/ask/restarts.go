@@ -26,8 +26,8 @@ type attemptKey struct {
 
 // pendingAnswer says that an endpoint answered PENDING about an attempt, after the time at.
 type pendingAnswer struct {
-	endpoint string
-	at       time.Time
+	endpoint   string
+	answeredAt time.Time
 }
 
 const (
@@ -60,7 +60,7 @@ func (r *restarts) noteAnswers(g *group, byID map[batch.ID]*batch.Status, asked,
 			r.pending[of] = pendingAnswer{st.Endpoint, asked}
 		case st.Reported != batch.ReportedUnknown:
 		case known && was.endpoint == st.Endpoint:
-			r.noteRestart(st.Endpoint, was.at)
+			r.noteRestart(st.Endpoint, was.answeredAt)
 		case f.Seen == st.Endpoint:
 			r.noteRestart(st.Endpoint, answered.Add(-f.PostedAgo))
 		}

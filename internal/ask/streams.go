@@ -45,7 +45,7 @@ const (
 
 // streams has the streams that are open, or about to be opened.
 type streams struct {
-	o            *Options
+	options      *Options
 	ledger       dlt.Ledger
 	table        *inhand.Table
 	underWay     *sync.WaitGroup
@@ -54,19 +54,19 @@ type streams struct {
 
 	mu       sync.Mutex
 	byGroup  map[string]*stream // open streams by the key of the group
-	unopened []*stream
+	toOpen   []*stream
 	readAt   time.Time // when to read rows because of an event; zero if there is no event
 	lastRead time.Time // when rows were last read because of an event
 }
 
-// follow follows a service, and reports whether a stream is to be opened for it.
-func (a *streams) follow(t dlt.Traits, s batch.ServiceID) (opens bool) {
+// followService follows a service, and reports whether a stream is to be opened for it.
+func (a *streams) followService(t dlt.Traits, s batch.ServiceID) (opens bool) {
 	key, now := inhand.Group(t, s), time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	st := a.byGroup[key]
 	if st == nil {
-		if len(a.byGroup) >= a.o.MaxStreams {
+		if len(a.byGroup) >= a.options.MaxStreams {
 			return false
 		}
 		st = &stream{
@@ -76,7 +76,7 @@ func (a *streams) follow(t dlt.Traits, s batch.ServiceID) (opens bool) {
 			st.service = s
 		}
 		a.byGroup[key] = st
-		a.unopened = append(a.unopened, st)
+		a.toOpen = append(a.toOpen, st)
 		opens = true
 	}
 	st.followedAt = now
@@ -103,12 +103,12 @@ func (a *streams) isFollowed(group string, s batch.ServiceID) bool {
 func (a *streams) open(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, st := range a.unopened {
+	for _, st := range a.toOpen {
 		ctx, cancel := context.WithCancel(ctx)
 		st.cancel = cancel
 		a.underWay.Go(func() { defer cancel(); a.listen(ctx, st) })
 	}
-	a.unopened = nil
+	a.toOpen = nil
 	now := time.Now()
 	for key, st := range a.byGroup {
 		if now.Sub(st.followedAt) > st.closeAfter {
@@ -132,7 +132,7 @@ func (a *streams) close() {
 		st.Close()
 	}
 	clear(a.byGroup)
-	a.unopened = nil
+	a.toOpen = nil
 }
 
 // listen keeps a stream connected until ctx is done.
@@ -153,7 +153,7 @@ func (a *streams) listen(ctx context.Context, st *stream) {
 			a.dueIn(0) // batches that this stream would have reported are polled from now on
 		}
 		if !silent {
-			a.o.Trouble(fmt.Errorf("events: stream ended: %w", err))
+			a.options.Trouble(fmt.Errorf("events: stream ended: %w", err))
 			silent = true // true until the stream is live again
 		}
 		if !loop.Sleep(ctx, pause.NextBackOff()) {

@@ -107,15 +107,15 @@ type eventSource interface {
 	Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error
 }
 
-// withEvents gives the world's ledger the event source e.
-func (w *world) withEvents(e eventSource) func(*ask.Options) {
+// withEvents gives the test's ledger the event source e.
+func (w *monitorTest) withEvents(e eventSource) func(*ask.Options) {
 	w.eventSource = e
 	return func(o *ask.Options) { o.MaxStreams = 4 }
 }
 
 func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
@@ -135,7 +135,7 @@ func TestAStreamedCommitIsRecordedAtOnce(t *testing.T) {
 func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 	for _, grouped := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w, events := newWorld(), &eventStreams{}
+			w, events := newMonitorTest(), &eventStreams{}
 			w.traits.Streams, w.traits.GroupsByService = true, grouped
 			m, stop := w.start(t, w.withEvents(events))
 			m.Follow("s")
@@ -160,7 +160,7 @@ func TestAnEventWithoutAVerdictIsAReasonToAsk(t *testing.T) {
 // and the event must not be forgotten.
 func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
@@ -188,7 +188,7 @@ func TestAnEventWhileTheAcceptanceIsWritten(t *testing.T) {
 
 func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		w.answer = alwaysReported(batch.ReportedPending)
 		m, stop := w.start(t, w.withEvents(events))
@@ -212,7 +212,7 @@ func TestAsksThatEventsTriggerAreRateLimited(t *testing.T) {
 // put the polls off.
 func TestAskingBecauseOfAnEventWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		var done atomic.Bool
 		w.answer = func(ctx context.Context, s batch.ServiceID, as []batch.Attempt) ([]batch.Status, error) {
@@ -241,7 +241,7 @@ func TestAskingBecauseOfAnEventWritesNothing(t *testing.T) {
 
 func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
@@ -263,7 +263,7 @@ func TestABrokenStreamIsOpenedAgainAndAskedAfter(t *testing.T) {
 
 func TestAStreamThatIsRefusedIsTriedOnAndOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{refusesStreams: true}
+		w, events := newMonitorTest(), &eventStreams{refusesStreams: true}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		for range 120 {
@@ -277,7 +277,7 @@ func TestAStreamThatIsRefusedIsTriedOnAndOn(t *testing.T) {
 
 func TestASilentLedgerIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{refusesStreams: true}
+		w, events := newMonitorTest(), &eventStreams{refusesStreams: true}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("s")
@@ -296,7 +296,7 @@ func TestASilentLedgerIsPolled(t *testing.T) {
 
 func TestALiveStreamMakesPollingTheFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		w.answer = alwaysReported(batch.ReportedPending)
 		m, stop := w.start(t, w.withEvents(events))
@@ -318,7 +318,7 @@ func TestALiveStreamMakesPollingTheFloor(t *testing.T) {
 
 func TestAStreamThatEndedSlowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		w.answer = alwaysReported(batch.ReportedPending)
 		m, stop := w.start(t, w.withEvents(events))
@@ -343,7 +343,7 @@ func TestAStreamThatEndedSlowsNothing(t *testing.T) {
 
 func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService = true, true
 		m, stop := w.start(t, w.withEvents(events))
 		for i := range 10 {
@@ -366,7 +366,7 @@ func TestStreamsAreBoundedAndClosedWhenIdle(t *testing.T) {
 func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 	for _, looks := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w, events := newWorld(), &eventStreams{}
+			w, events := newMonitorTest(), &eventStreams{}
 			w.traits.Streams = true
 			w.answer = alwaysReported(batch.ReportedPending)
 			m, stop := w.start(t, w.withEvents(events))
@@ -401,7 +401,7 @@ func TestWhatNobodyFollowsAnyMoreIsForgotten(t *testing.T) {
 // The log of a stream that covers more than LateArrival settles a doubt.
 func TestAStreamOutlastsLateArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), &eventStreams{}
+		w, events := newMonitorTest(), &eventStreams{}
 		w.traits.Streams, w.traits.GroupsByService, w.traits.LateArrival = true, true, 11*time.Minute
 		m, stop := w.start(t, w.withEvents(events))
 		m.Follow("a")
@@ -419,7 +419,7 @@ func TestAStreamOutlastsLateArrival(t *testing.T) {
 
 func TestACommitThatVanishesIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newMonitorTest()
 		w.traits.Vanish = time.Minute
 		var mu sync.Mutex
 		var gone []string

@@ -15,7 +15,7 @@ import (
 // The monitor only reports a commit that vanished: the batch stays Committed, because later
 // batches have been sent already. The list is in memory, so a restart ends the watch.
 func (m *Monitor) watchCommits(ctx context.Context) {
-	pause := m.o.Rules.PollInterval
+	pause := m.options.Rules.PollInterval
 	for loop.Sleep(ctx, pause) {
 		pause = m.watchOnce(ctx)
 	}
@@ -31,18 +31,18 @@ func (m *Monitor) watchOnce(ctx context.Context) time.Duration {
 	if len(rows) == 0 {
 		pause = 0
 	}
-	pause = max(pause, m.o.Rules.PollInterval)
+	pause = max(pause, m.options.Rules.PollInterval)
 	var gone []batch.Key
 	for _, g := range m.ledger.group(rows) {
 		statuses, err := m.ledger.statuses(ctx, g)
 		if err != nil && ctx.Err() == nil {
-			m.o.Trouble(fmt.Errorf("batch statuses of committed batches: %w", err))
+			m.options.Trouble(fmt.Errorf("batch statuses of committed batches: %w", err))
 		}
 		for i := range g.rows {
 			key := g.rows[i].Row.Key
 			if st := statuses[key.ID]; st != nil && st.Reported != batch.ReportedCommitted {
 				gone = append(gone, key)
-				m.o.Vanished(key, st.Reported)
+				m.options.Vanished(key, st.Reported)
 			}
 		}
 	}

@@ -38,8 +38,8 @@ var ledgerTraits = dlt.Traits{Name: "l", LateArrival: lateArrival, Grace: grace,
 // row is a row that the monitor asks about.
 type row struct {
 	store.InFlight
-	due    time.Time
-	posted time.Time
+	dueAt    time.Time
+	postedAt time.Time
 }
 
 // query is one BatchStatuses call as the ledger saw it.
@@ -50,13 +50,13 @@ type query struct {
 	attempts  []int
 }
 
-// world is a store, a ledger and a recorder. A row whose outcome was recorded is removed.
-type world struct {
+// monitorTest is a store, a ledger and a recorder. A row whose outcome was recorded is removed.
+type monitorTest struct {
 	dlt.Unimplemented
 	dlt.Submitter // nil, because a monitor sends nothing
 	eventSource   // nil if the ledger sends no events
 
-	begin            time.Time
+	startedAt        time.Time
 	traits           dlt.Traits
 	traitsOf         func(batch.ServiceID) dlt.Traits // used instead of traits, unless nil
 	answer           func(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error)
@@ -80,27 +80,27 @@ type world struct {
 	acceptancesMayWait bool                // true if acceptances may wait for the ledger's next answer
 }
 
-func newWorld() *world {
-	return &world{begin: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}, acceptancesByKey: map[batch.Key]store.Outcome{}}
+func newMonitorTest() *monitorTest {
+	return &monitorTest{startedAt: time.Now(), traits: dlt.Traits{Name: "l"}, putAt: map[batch.ID]time.Duration{}, acceptancesByKey: map[batch.Key]store.Outcome{}}
 }
 
-// Traits has Streams set if the world has a source of events.
-func (w *world) Traits(s batch.ServiceID) dlt.Traits {
+// Traits has Streams set if the test has a source of events.
+func (w *monitorTest) Traits(s batch.ServiceID) dlt.Traits {
 	if w.traitsOf != nil {
 		return w.traitsOf(s)
 	}
 	return w.traits
 }
 
-func (w *world) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
+func (w *monitorTest) Events(ctx context.Context, services []batch.ServiceID, yield func(dlt.Event) error) error {
 	return w.eventSource.Events(ctx, services, yield)
 }
 
-func (w *world) now() time.Duration { return time.Since(w.begin) }
+func (w *monitorTest) now() time.Duration { return time.Since(w.startedAt) }
 
 // add puts a row into the store that is Pending and due after d.
-func (w *world) add(service batch.ServiceID, id batch.ID, d time.Duration, change ...func(*row)) {
-	r := &row{posted: time.Now(), due: time.Now().Add(d)}
+func (w *monitorTest) add(service batch.ServiceID, id batch.ID, d time.Duration, change ...func(*row)) {
+	r := &row{postedAt: time.Now(), dueAt: time.Now().Add(d)}
 	r.InFlight = store.InFlight{
 		Ref: store.Ref{Key: batch.Key{Service: service, ID: id}}, Version: 3, State: batch.Pending, Attempt: 1, DoubtAttempt: 1,
 		Ended: true,
@@ -117,7 +117,7 @@ func key(service batch.ServiceID, id batch.ID) batch.Key { return batch.Key{Serv
 
 // addAnswered tells the table that the ledger has just accepted a batch, and returns when to ask
 // about it.
-func (w *world) addAnswered(service batch.ServiceID, id batch.ID, took time.Duration, change ...func(*store.Outcome)) time.Duration {
+func (w *monitorTest) addAnswered(service batch.ServiceID, id batch.ID, took time.Duration, change ...func(*store.Outcome)) time.Duration {
 	was := store.NewRow().Claim(time.Now(), time.Minute, store.Resend{})
 	o := store.Outcome{Ref: store.Ref{Key: key(service, id), Row: 7}, Version: was.Version, Was: &was, Attempt: 1, By: batch.BySubmitter, Finding: store.Accepted}
 	for _, c := range change {
@@ -131,7 +131,7 @@ func (w *world) addAnswered(service batch.ServiceID, id batch.ID, took time.Dura
 }
 
 // acceptances returns the ids of the batches whose acceptance was written.
-func (w *world) acceptances() (ids []batch.ID) {
+func (w *monitorTest) acceptances() (ids []batch.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key := range w.acceptancesByKey {
@@ -141,13 +141,13 @@ func (w *world) acceptances() (ids []batch.ID) {
 }
 
 // addAcceptance puts a row into the store as the Runner that posted the batch does.
-func (w *world) addAcceptance(service batch.ServiceID, id batch.ID) {
+func (w *monitorTest) addAcceptance(service batch.ServiceID, id batch.ID) {
 	w.add(service, id, w.addAnswered(service, id, 0))
 	w.addStored(service, id)
 }
 
 // addStored tells the table that an acceptance is written.
-func (w *world) addStored(service batch.ServiceID, id batch.ID, change ...func(*store.Row)) {
+func (w *monitorTest) addStored(service batch.ServiceID, id batch.ID, change ...func(*store.Row)) {
 	w.mu.Lock()
 	o := w.acceptancesByKey[key(service, id)]
 	w.mu.Unlock()
@@ -160,11 +160,11 @@ func (w *world) addStored(service batch.ServiceID, id batch.ID, change ...func(*
 }
 
 // writeOutcome tells the table that the store has written an outcome.
-func (w *world) writeOutcome(o store.Outcome, row store.Row) {
+func (w *monitorTest) writeOutcome(o store.Outcome, row store.Row) {
 	w.dueIn(w.table.Written([]inhand.Recorded{{Outcome: o, Applied: store.Applied{Ref: o.Ref, Result: store.Written, Row: row}}}))
 }
 
-func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.InFlight, err error) {
+func (w *monitorTest) Pending(ctx context.Context, q store.PendingQuery) (out []store.InFlight, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.selects = append(w.selects, w.now())
@@ -174,13 +174,13 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 		}
 	}
 	for _, r := range w.rows {
-		if len(out) < q.Limit && (q.Services == nil && !r.due.After(time.Now()) || slices.Contains(q.Services, r.Key.Service)) {
+		if len(out) < q.Limit && (q.Services == nil && !r.dueAt.After(time.Now()) || slices.Contains(q.Services, r.Key.Service)) {
 			if q.Lease != 0 {
 				w.writes++
-				r.due = time.Now().Add(q.Lease)
+				r.dueAt = time.Now().Add(q.Lease)
 			}
 			f := r.InFlight
-			f.PostedAgo, f.CheckIn = time.Since(r.posted), time.Until(r.due)
+			f.PostedAgo, f.CheckIn = time.Since(r.postedAt), time.Until(r.dueAt)
 			out = append(out, f)
 		}
 	}
@@ -190,15 +190,15 @@ func (w *world) Pending(ctx context.Context, q store.PendingQuery) (out []store.
 	return out, ctx.Err()
 }
 
-func (w *world) Payloads(_ context.Context, refs []store.Ref) ([][]byte, error) {
+func (w *monitorTest) Payloads(_ context.Context, refs []store.Ref) ([][]byte, error) {
 	return make([][]byte, len(refs)), nil
 }
 
-func (w *world) Witnesses(context.Context, store.Ref, int) ([]batch.ID, error) {
+func (w *monitorTest) Witnesses(context.Context, store.Ref, int) ([]batch.ID, error) {
 	return []batch.ID{"witness"}, nil
 }
 
-func (w *world) Checked(ctx context.Context, due []store.Due) error {
+func (w *monitorTest) Checked(ctx context.Context, due []store.Due) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.checkedError != nil {
@@ -210,14 +210,14 @@ func (w *world) Checked(ctx context.Context, due []store.Due) error {
 		for _, r := range w.rows {
 			if r.Key == d.Key {
 				w.writes++
-				r.due = time.Now().Add(d.In)
+				r.dueAt = time.Now().Add(d.In)
 			}
 		}
 	}
 	return ctx.Err()
 }
 
-func (w *world) Put(all []store.Outcome) {
+func (w *monitorTest) Put(all []store.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range all {
@@ -231,7 +231,7 @@ func (w *world) Put(all []store.Outcome) {
 	}
 }
 
-func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (w *monitorTest) BatchStatuses(ctx context.Context, service batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	q := query{sentAfter: w.now(), service: service}
 	for _, a := range attempts {
 		q.ids = append(q.ids, a.ID)
@@ -246,7 +246,7 @@ func (w *world) BatchStatuses(ctx context.Context, service batch.ServiceID, atte
 	return w.answer(ctx, service, attempts)
 }
 
-func (w *world) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
+func (w *monitorTest) Resolve(ctx context.Context, d dlt.Doubt) (dlt.Evidence, error) {
 	return w.resolve(ctx, d)
 }
 
@@ -267,7 +267,7 @@ func alwaysReported(word batch.Reported) func(context.Context, batch.ServiceID, 
 }
 
 // start runs a monitor as the Runner does.
-func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, context.CancelFunc) {
+func (w *monitorTest) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, context.CancelFunc) {
 	o := ask.Options{
 		Rules: rules, Connections: 4, RequestTimeout: timeout, RowsPerRead: 100,
 		Trouble: func(err error) {
@@ -302,7 +302,7 @@ func (w *world) start(t *testing.T, change func(*ask.Options)) (*ask.Monitor, co
 }
 
 // askTimes returns the times at which a batch was asked about.
-func (w *world) askTimes(id batch.ID) (at []time.Duration) {
+func (w *monitorTest) askTimes(id batch.ID) (at []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, q := range w.queries {
@@ -313,21 +313,21 @@ func (w *world) askTimes(id batch.ID) (at []time.Duration) {
 	return at
 }
 
-func (w *world) selectTimes() []time.Duration {
+func (w *monitorTest) selectTimes() []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.selects)
 }
 
 // writeCount returns how many leases and checks were written.
-func (w *world) writeCount() int {
+func (w *monitorTest) writeCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writes
 }
 
 // findings returns "id finding" of each outcome.
-func (w *world) findings() (out []string) {
+func (w *monitorTest) findings() (out []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range w.outcomes {

@@ -33,8 +33,8 @@ func fillLane(t *testing.T, st *memory.Store, service batch.ServiceID, n int) {
 	}
 }
 
-// useStore makes a world's queuer work on a store.
-func useStore(w *world, st *memory.Store, resend store.Resend) {
+// useStore makes a test's queuer work on a store.
+func useStore(w *claimTest, st *memory.Store, resend store.Resend) {
 	w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 		q.Resend = func(batch.ServiceID) store.Resend { return resend }
 		return st.Claim(context.Background(), q, choose)
@@ -50,7 +50,7 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 		for _, s := range serviceNames(5) {
 			fillLane(t, st, s, 1)
 		}
-		w := &world{room: func() (int, time.Duration) { return 4, 0 }}
+		w := &claimTest{room: func() (int, time.Duration) { return 4, 0 }}
 		useStore(w, st, store.Resend{})
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Parallel(0) })
 		q.Hint("deep")
@@ -77,7 +77,7 @@ func TestADeepLaneTakesTurns(t *testing.T) {
 func TestTheLargestWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		w := &world{claim: claimOneOfEach, room: func() (int, time.Duration) {
+		w := &claimTest{claim: claimOneOfEach, room: func() (int, time.Duration) {
 			if asked++; asked > 10 {
 				return 0, 0 // a queuer that puts its lanes back would ask for ever
 			}
@@ -108,7 +108,7 @@ func TestADeepLaneRests(t *testing.T) {
 				queuer.Parallel(0).Select)
 			require.NoError(t, err)
 		}
-		w := &world{}
+		w := &claimTest{}
 		useStore(w, st, store.Resend{})
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy, o.ScanInterval = queuer.Parallel(0), time.Hour })
 		for range 1000 {
@@ -180,7 +180,7 @@ func TestALyingStrategyHoldsItsLane(t *testing.T) {
 					}
 					return lie(l)
 				}
-				w := &world{lanes: []batch.ServiceID{"bad", "good"}}
+				w := &claimTest{lanes: []batch.ServiceID{"bad", "good"}}
 				useStore(w, st, store.Resend{})
 				_, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Strategy{Name: "liar", Window: 100, Select: s.Select} })
 				synctest.Wait()

@@ -22,7 +22,7 @@ func TestEmpty(t *testing.T) {
 			empty bool
 		}{{empty: true}, {lanes: serviceNames(3)}, {}, {empty: true}, {err: errStore}}
 		var n atomic.Int64
-		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) {
+		w := &claimTest{list: func(store.LanesQuery) ([]batch.ServiceID, error) {
 			if i := int(n.Add(1)) - 1; i < len(answers) {
 				return answers[i].lanes, answers[i].err
 			}

@@ -20,7 +20,7 @@ import (
 // scans failed before.
 func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		var fails atomic.Bool
 		fails.Store(true)
 		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
@@ -54,7 +54,7 @@ func TestNamedLanesGoOnWhileScansFail(t *testing.T) {
 // A scan that takes long delays no claim.
 func TestNamedLanesGoOnWhileAScanLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
 			time.Sleep(4 * time.Second)
 			return []batch.ServiceID{"found"}, nil
@@ -74,7 +74,7 @@ func TestNamedLanesGoOnWhileAScanLasts(t *testing.T) {
 // Two scans fail and the third succeeds, all within a moment, and the success resets the pause.
 func TestAScanThatFailsIsMadeAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, n := &world{}, 0
+		w, n := &claimTest{}, 0
 		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
 			if n++; n%3 != 0 {
 				return nil, errStore
@@ -99,7 +99,7 @@ func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 		var mu sync.Mutex
 		var salts []uint32
 		first := true
-		w := &world{}
+		w := &claimTest{}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -132,7 +132,7 @@ func TestWhatMayBeClaimedIsPutBack(t *testing.T) {
 // back, all lanes are claimed from within seconds.
 func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
+		w := &claimTest{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
 		var down atomic.Bool
 		down.Store(true)
 		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
@@ -164,7 +164,7 @@ func TestAStoreThatIsDownIsLeftAlone(t *testing.T) {
 // batches back names their lanes, and the claims would otherwise go on for ever.
 func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
+		w := &claimTest{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
 		var q *queuerTest
 		w.claim = func(c store.ClaimQuery, _ store.Choose) (out store.Claimed, _ error) {
 			for _, s := range c.Lanes {
@@ -188,7 +188,7 @@ func TestPayloadsThatCannotBeLoadedPauseTheLane(t *testing.T) {
 func TestAPanicLosesNoLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics atomic.Bool
-		w := &world{lanes: serviceNames(3), closedFor: func(batch.ServiceID) time.Duration {
+		w := &claimTest{lanes: serviceNames(3), closedFor: func(batch.ServiceID) time.Duration {
 			if panics.CompareAndSwap(true, false) {
 				panic("once")
 			}

@@ -17,7 +17,7 @@ import (
 // Promise 4: until is computed from a time before the claim.
 func TestUntilIsReckonedFromBeforeTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		first := true
 		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
 			if !first {
@@ -60,7 +60,7 @@ func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{payloads: c.payloads, claim: answerOnce(store.Claimed{
+				w := &claimTest{payloads: c.payloads, claim: answerOnce(store.Claimed{
 					Runs: []store.ClaimedRun{claimedRun("s", "a", "b", "c"), claimedRun("t", "d")},
 				})}
 				q, stop := w.start(t, nil)
@@ -79,7 +79,7 @@ func TestPayloadErrorsPutClaimsBack(t *testing.T) {
 // nevertheless. If they were put back, they would be claimed and reported again, for ever.
 func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1"), claimedRun("b", "2")}})}
+		w := &claimTest{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1"), claimedRun("b", "2")}})}
 		q, stop := w.start(t, func(o *claim.Options) {
 			o.Claimed = func(ctx context.Context, _ store.ClaimedRun) { <-ctx.Done() }
 		})
@@ -87,7 +87,7 @@ func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
 		time.Sleep(claimTTL)
 		synctest.Wait()
 		require.Len(t, w.posts(), 2)
-		assert.Equal(t, claimTTL/4, w.posts()[1].at, "the rest of the claim's time is for the requests")
+		assert.Equal(t, claimTTL/4, w.posts()[1].postedAfter, "the rest of the claim's time is for the requests")
 		assert.Empty(t, w.returned)
 		stop()
 	})
@@ -96,7 +96,7 @@ func TestAClaimOfWhichMuchIsReportedIsPosted(t *testing.T) {
 // Promise 6: a lost payload holds up its own lane and no other.
 func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{payloads: func(refs []store.Ref) (out [][]byte, _ error) {
+		w := &claimTest{payloads: func(refs []store.Ref) (out [][]byte, _ error) {
 			for _, r := range refs {
 				if r.Key.ID == "gone" {
 					out = append(out, nil)
@@ -140,7 +140,7 @@ func TestAMissingPayloadHoldsItsOwnLaneOnly(t *testing.T) {
 func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loaded []batch.ID
-		w := &world{payloads: func(refs []store.Ref) (out [][]byte, _ error) {
+		w := &claimTest{payloads: func(refs []store.Ref) (out [][]byte, _ error) {
 			for _, r := range refs {
 				loaded = append(loaded, r.Key.ID)
 				out = append(out, []byte("loaded "+r.Key.ID))
@@ -175,7 +175,7 @@ func TestOnlyPayloadsThatDidNotComeAreLoaded(t *testing.T) {
 // If all payloads came with the claim, none is loaded.
 func TestNothingIsLoadedWhereAllPayloadsCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
+		w := &claimTest{payloads: func([]store.Ref) ([][]byte, error) { return nil, errStore }}
 		r := claimedRun("s", "a")
 		r.Batches[0].Row = 1
 		w.claim = answerOnce(store.Claimed{Runs: []store.ClaimedRun{r}, Payloads: map[int64][]byte{1: []byte("came")}})
@@ -192,7 +192,7 @@ func TestNothingIsLoadedWhereAllPayloadsCame(t *testing.T) {
 // No claim is made while no hand could post its batches.
 func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: serviceNames(3)}
+		w := &claimTest{lanes: serviceNames(3)}
 		w.room = func() (int, time.Duration) {
 			switch {
 			case w.now() < 2*time.Second:
@@ -220,7 +220,7 @@ func TestNothingIsClaimedWithoutRoom(t *testing.T) {
 
 func TestRoomIsAskedForWhenItMayHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: serviceNames(1)}
+		w := &claimTest{lanes: serviceNames(1)}
 		w.room = func() (int, time.Duration) {
 			if left := 1300*time.Millisecond - w.now(); left > 0 {
 				return 0, left
@@ -238,7 +238,7 @@ func TestRoomIsAskedForWhenItMayHaveChanged(t *testing.T) {
 // A service to which nothing may be sent waits until that ends. Other services go on.
 func TestClosedServicesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
+		w := &claimTest{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
 		w.closedFor = func(s batch.ServiceID) time.Duration {
 			if s == "closed" {
 				return max(0, 3500*time.Millisecond-w.now())
@@ -259,7 +259,7 @@ func TestClosedServicesWait(t *testing.T) {
 // After a stop no claim begins, and the claims under way are not cut short.
 func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Second)
 			return store.Claimed{Runs: []store.ClaimedRun{claimedRun(q.Lanes[0], "of "+batch.ID(q.Lanes[0]))}}, nil
@@ -277,7 +277,7 @@ func TestAStopLetsTheClaimsUnderWayEnd(t *testing.T) {
 // A strategy's bad answer, or its panic, is reported by Held, and nothing of the lane is claimed.
 func TestABadStrategyIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			assert.Equal(t, 10, q.Window)
 			for _, s := range q.Lanes {
@@ -300,7 +300,7 @@ func TestABadStrategyIsReported(t *testing.T) {
 // during its claim is claimed again after it.
 func TestClaimsBesideEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		w.room = func() (int, time.Duration) { return 5, 0 }
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Second)
@@ -329,7 +329,7 @@ func TestClaimsBesideEachOther(t *testing.T) {
 // Hints about a lane during its claim cause another claim after it, and not beside it.
 func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Second)
 			return store.Claimed{}, nil
@@ -352,7 +352,7 @@ func TestALaneIsClaimedFromOnceAtATime(t *testing.T) {
 func TestAScanWaitsForWhatTheLastOneCameUpon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true
-		w := &world{lanes: serviceNames(9)}
+		w := &claimTest{lanes: serviceNames(9)}
 		w.room = func() (int, time.Duration) {
 			if locked(w, func() bool { return full }) {
 				return 0, 0

@@ -36,7 +36,7 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 		for _, strategy := range []queuer.Strategy{queuer.Serial(), queuer.Pipelined(4)} {
 			t.Run(fmt.Sprintf("%s/%T", name, strategy), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := &world{claim: claimOneOfEach}
+					w := &claimTest{claim: claimOneOfEach}
 					q, stop := w.start(t, func(o *claim.Options) { o.Strategy = strategy })
 					q.Hint("a")
 					for range 3 {
@@ -59,7 +59,7 @@ func TestALaneWithABatchUnderWayIsLeftAlone(t *testing.T) {
 // claim left out.
 func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1", "2")}, Left: []batch.ServiceID{"a"}})}
+		w := &claimTest{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1", "2")}, Left: []batch.ServiceID{"a"}})}
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Pipelined(4) })
 		q.Hint("a")
 		time.Sleep(time.Second)
@@ -74,7 +74,7 @@ func TestALaneThatWasCutShortWaitsForItsRun(t *testing.T) {
 // A scan that finds a lane with a batch under way does not cause a claim of it.
 func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: []batch.ServiceID{"a"}, claim: claimOneOfEach}
+		w := &claimTest{lanes: []batch.ServiceID{"a"}, claim: claimOneOfEach}
 		q, stop := w.start(t, nil)
 		time.Sleep(scan / 2)
 		q.Hint("a")
@@ -91,7 +91,7 @@ func TestAScanLeavesALaneWithABatchUnderWayAlone(t *testing.T) {
 // If more batches of a lane may be under way, an added batch causes a claim.
 func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: claimOneOfEach}
+		w := &claimTest{claim: claimOneOfEach}
 		q, stop := w.start(t, func(o *claim.Options) { o.Strategy = queuer.Parallel(0) })
 		for range 3 {
 			q.Added("a")
@@ -106,7 +106,7 @@ func TestALaneThatTakesMoreIsLookedAt(t *testing.T) {
 // A batch may become final before its claim has ended, and its lane is then claimed again.
 func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1")}})}
+		w := &claimTest{claim: answerOnce(store.Claimed{Runs: []store.ClaimedRun{claimedRun("a", "1")}})}
 		var q *queuerTest
 		q, stop := w.start(t, func(o *claim.Options) {
 			o.Claimed = func(context.Context, store.ClaimedRun) { q.Hint("a") }
@@ -123,7 +123,7 @@ func TestALaneWhoseBatchIsQuickIsLookedAt(t *testing.T) {
 // its batch causes no claim.
 func TestLanesThatWereLeftAloneAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: claimOneOfEach}
+		w := &claimTest{claim: claimOneOfEach}
 		q, stop := w.start(t, nil)
 		q.Hint("a")
 		time.Sleep(2*scan + time.Second)

@@ -105,7 +105,7 @@ func New(s Store, sub Submitter, table *lanes.Table, o Options) *Queuer {
 			oneRun: o.Strategy.OneRun(),
 		},
 		scan: scan{
-			store: s, options: &o, lanes: table, fromStart: true, dueAt: time.Now(), pause: loop.NewBriefPauses(), ended: make(chan scanResult, 1),
+			store: s, options: &o, lanes: table, beginsAnew: true, dueAt: time.Now(), pause: loop.NewBriefPauses(), ended: make(chan scanResult, 1),
 		},
 	}
 }

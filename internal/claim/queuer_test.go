@@ -26,7 +26,7 @@ const (
 // many scans as it takes to read all lanes.
 func TestTheScanRotatesOverAllLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: append([]batch.ServiceID{""}, serviceNames(7)...)} // LanesPerScan is 3
+		w := &claimTest{lanes: append([]batch.ServiceID{""}, serviceNames(7)...)} // LanesPerScan is 3
 		_, stop := w.start(t, nil)
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
@@ -46,7 +46,7 @@ func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 		var mu sync.Mutex
 		takes := time.Second
 		var began []time.Duration
-		w := &world{}
+		w := &claimTest{}
 		w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
 			mu.Lock()
 			began = append(began, w.now())
@@ -76,7 +76,7 @@ func TestAScanThatTakesLongIsMadeLessOften(t *testing.T) {
 // first LanesPerScan would never be read.
 func TestTheScanGoesOnAfterAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		lanes, n := serviceNames(9), 0
 		w.list = func(q store.LanesQuery) (out []batch.ServiceID, _ error) {
 			if n++; n%2 == 0 {
@@ -103,7 +103,7 @@ func TestTheScanGoesOnAfterAnError(t *testing.T) {
 // reported.
 func TestALaneThatCannotBeReadWaitsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: serviceNames(3)}
+		w := &claimTest{lanes: serviceNames(3)}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			if slices.Contains(q.Lanes, "s01") {
 				return store.Claimed{}, errStore
@@ -134,7 +134,7 @@ func TestALaneThatCannotBeReadWaitsAlone(t *testing.T) {
 
 func TestScansWaitForTheirInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		q, stop := w.start(t, nil)
 		for range 100 {
 			q.Wake()
@@ -149,7 +149,7 @@ func TestScansWaitForTheirInterval(t *testing.T) {
 
 func TestAHintIsFollowedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		q, stop := w.start(t, nil)
 		time.Sleep(1500 * time.Millisecond)
 		q.Hint("b")
@@ -168,7 +168,7 @@ func TestAHintIsFollowedAtOnce(t *testing.T) {
 // most ten scans a second.
 func TestHintsLeadToScans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		q, stop := w.start(t, nil)
 		scans := func() int { return locked(w, func() int { return len(w.scans) }) }
 		for range 3 {
@@ -196,7 +196,7 @@ func TestHintsLeadToScans(t *testing.T) {
 func TestASlowScanThatFindsMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for found, want := range map[int]int{5000: 16, 1: 4} {
-			w := &world{lanes: serviceNames(found)}
+			w := &claimTest{lanes: serviceNames(found)}
 			all := w.lanes
 			w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
 				time.Sleep(2560 * time.Millisecond)
@@ -216,7 +216,7 @@ func TestASlowScanThatFindsMuch(t *testing.T) {
 func TestScansTakeHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for found, took := range map[int]time.Duration{200: 150 * time.Millisecond, 4000: 4 * time.Second} {
-			w := &world{}
+			w := &claimTest{}
 			all := serviceNames(found)
 			w.list = func(store.LanesQuery) ([]batch.ServiceID, error) {
 				time.Sleep(took)
@@ -237,7 +237,7 @@ func TestScansTakeHalfOfTheTime(t *testing.T) {
 // Lanes that a scan found, most of them without work for this process, do not delay a named lane.
 func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: serviceNames(2000)}
+		w := &claimTest{lanes: serviceNames(2000)}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Duration(len(q.Lanes)) * time.Millisecond)
 			return store.Claimed{}, nil
@@ -258,7 +258,7 @@ func TestANamedLaneDoesNotWaitForAScan(t *testing.T) {
 // A named lane that another instance had locked is claimed again.
 func TestALockedLaneKeepsItsHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
+		w := &claimTest{}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			if w.now() < 100*time.Millisecond {
 				return store.Claimed{Locked: q.Lanes}, nil
@@ -279,7 +279,7 @@ func TestALockedLaneKeepsItsHint(t *testing.T) {
 
 func TestALaneThatWasLeftGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{claim: answerOnce(store.Claimed{Left: []batch.ServiceID{"b"}})}
+		w := &claimTest{claim: answerOnce(store.Claimed{Left: []batch.ServiceID{"b"}})}
 		q, stop := w.start(t, nil)
 		q.Hint("a")
 		q.Hint("b")
@@ -295,7 +295,7 @@ func TestALaneThatWasLeftGoesOn(t *testing.T) {
 // that time, and not only after the next scan.
 func TestNextReadyIsLookedAtInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: serviceNames(30), list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
+		w := &claimTest{lanes: serviceNames(30), list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			var c store.Claimed
 			for _, s := range q.Lanes {
@@ -323,7 +323,7 @@ func TestNextReadyIsLookedAtInTime(t *testing.T) {
 // every few milliseconds.
 func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{lanes: serviceNames(100)}
+		w := &claimTest{lanes: serviceNames(100)}
 		var looks atomic.Int64
 		w.claim = func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 			looks.Add(int64(len(q.Lanes)))
@@ -343,7 +343,7 @@ func TestManyWaitingLanesCostNoMoreThanAScan(t *testing.T) {
 // After an error of the store no lane is forgotten: the claim is repeated.
 func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
+		w := &claimTest{list: func(store.LanesQuery) ([]batch.ServiceID, error) { return nil, nil }}
 		w.claim = func(store.ClaimQuery, store.Choose) (store.Claimed, error) {
 			if w.now() < 3*time.Second {
 				return store.Claimed{}, errStore
@@ -369,7 +369,7 @@ func TestAnErrorOfTheStoreKeepsTheLanes(t *testing.T) {
 func TestAScanHasItsTurnsAmongLanesThatAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := serviceNames(40)
-		w := &world{lanes: append(slices.Clone(busy), "unnamed"), room: func() (int, time.Duration) { return 4, 0 }}
+		w := &claimTest{lanes: append(slices.Clone(busy), "unnamed"), room: func() (int, time.Duration) { return 4, 0 }}
 		w.claim = func(q store.ClaimQuery, _ store.Choose) (store.Claimed, error) {
 			time.Sleep(time.Millisecond)
 			left := slices.DeleteFunc(slices.Clone(q.Lanes), func(s batch.ServiceID) bool { return s == "unnamed" })

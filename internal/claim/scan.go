@@ -19,9 +19,9 @@ type scan struct {
 	options *Options
 	lanes   *lanes.Table
 
-	afterLane batch.ServiceID
-	fromStart bool
-	dueAt     time.Time
+	afterLane  batch.ServiceID
+	beginsAnew bool
+	dueAt      time.Time
 	// isHinted is true if another process told of lanes that this one does not know, or of many.
 	// The next scan may then begin at soonest. Scans that were not made move soonest into the
 	// past.
@@ -72,7 +72,7 @@ func (p *scan) dueIn() time.Duration {
 // begin reads the next lanes that have open batches, beside the claims: if the database has many
 // dead rows, a scan takes seconds, and claims do not wait for it.
 func (p *scan) begin(ctx context.Context) {
-	query := store.LanesQuery{After: p.afterLane, Start: p.fromStart, Limit: p.options.LanesPerScan}
+	query := store.LanesQuery{After: p.afterLane, Start: p.beginsAnew, Limit: p.options.LanesPerScan}
 	p.isRunning = true
 	p.isHinted.Store(false)
 	go func() {
@@ -92,7 +92,7 @@ func (p *scan) end(ctx context.Context, s scanResult) {
 	now := time.Now()
 	p.isRunning = false
 	p.empty.Store(nil)
-	nothing := p.fromStart && s.err == nil && len(s.lanes) == 0
+	nothing := p.beginsAnew && s.err == nil && len(s.lanes) == 0
 	share := min(max(s.took, scanShare*(s.took-time.Duration(len(s.lanes))*freeTimePerLane)), longestPause)
 	if s.err != nil {
 		p.rest = 0
@@ -106,7 +106,7 @@ func (p *scan) end(ctx context.Context, s scanResult) {
 	}
 	p.pause.Reset()
 	p.lanes.Find(s.lanes)
-	p.fromStart = len(s.lanes) < p.options.LanesPerScan
+	p.beginsAnew = len(s.lanes) < p.options.LanesPerScan
 	if len(s.lanes) > 0 {
 		p.afterLane = s.lanes[len(s.lanes)-1]
 	}

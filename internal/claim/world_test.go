@@ -26,11 +26,11 @@ type claimCall struct {
 	limit     int
 }
 
-// world is a store and a submitter that answer by its funcs, and keep a journal. A func that is
-// nil stands for the usual answer.
-type world struct {
-	begin time.Time
-	lanes []batch.ServiceID // the lanes with open batches, in order
+// claimTest is a store and a submitter that answer by its funcs, and keep a journal. A func that
+// is nil stands for the usual answer.
+type claimTest struct {
+	startedAt time.Time
+	lanes     []batch.ServiceID // the lanes with open batches, in order
 
 	claim     func(q store.ClaimQuery, choose store.Choose) (store.Claimed, error)
 	payloads  func(refs []store.Ref) ([][]byte, error)
@@ -49,27 +49,27 @@ type world struct {
 }
 
 type post struct {
-	at, until time.Duration
-	ids       []batch.ID
-	payloads  []string
+	postedAfter, untilAfter time.Duration
+	ids                     []batch.ID
+	payloads                []string
 }
 
-func (w *world) now() time.Duration { return time.Since(w.begin) }
+func (w *claimTest) now() time.Duration { return time.Since(w.startedAt) }
 
 // locked reads a value of the journal under the lock.
-func locked[T any](w *world, f func() T) T {
+func locked[T any](w *claimTest, f func() T) T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return f()
 }
 
-func (w *world) claimCalls() []claimCall {
+func (w *claimTest) claimCalls() []claimCall {
 	return locked(w, func() []claimCall { return slices.Clone(w.calls) })
 }
-func (w *world) posts() []post { return locked(w, func() []post { return slices.Clone(w.posted) }) }
+func (w *claimTest) posts() []post { return locked(w, func() []post { return slices.Clone(w.posted) }) }
 
 // askTimes returns the times at which a lane was part of a claim.
-func (w *world) askTimes(s batch.ServiceID) (at []time.Duration) {
+func (w *claimTest) askTimes(s batch.ServiceID) (at []time.Duration) {
 	for _, c := range w.claimCalls() {
 		if slices.Contains(c.lanes, s) {
 			at = append(at, c.sentAfter)
@@ -78,7 +78,7 @@ func (w *world) askTimes(s batch.ServiceID) (at []time.Duration) {
 	return at
 }
 
-func (w *world) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+func (w *claimTest) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	w.mu.Lock()
 	w.scans = append(w.scans, q)
 	w.mu.Unlock()
@@ -94,7 +94,7 @@ func (w *world) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceI
 	return out, ctx.Err()
 }
 
-func (w *world) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
+func (w *claimTest) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Claimed{}, err
 	}
@@ -108,7 +108,7 @@ func (w *world) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return store.Claimed{}, nil
 }
 
-func (w *world) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+func (w *claimTest) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -122,22 +122,22 @@ func (w *world) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error
 	return out, nil
 }
 
-func (w *world) Room() (int, time.Duration) {
+func (w *claimTest) Room() (int, time.Duration) {
 	if w.room != nil {
 		return w.room()
 	}
 	return 100, 0
 }
 
-func (w *world) Closed(s batch.ServiceID) time.Duration {
+func (w *claimTest) Closed(s batch.ServiceID) time.Duration {
 	if w.closedFor != nil {
 		return w.closedFor(s)
 	}
 	return 0
 }
 
-func (w *world) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
-	p := post{at: w.now(), until: until.Sub(w.begin)}
+func (w *claimTest) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
+	p := post{postedAfter: w.now(), untilAfter: until.Sub(w.startedAt)}
 	for i, c := range r.Batches {
 		p.ids = append(p.ids, c.Key.ID)
 		p.payloads = append(p.payloads, string(payloads[i]))
@@ -147,7 +147,7 @@ func (w *world) Post(r store.ClaimedRun, payloads [][]byte, until time.Time) {
 	w.posted = append(w.posted, p)
 }
 
-func (w *world) Return(claims []store.Claim) {
+func (w *claimTest) Return(claims []store.Claim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.returned = append(w.returned, claims...)
@@ -163,8 +163,8 @@ func (q *queuerTest) Hint(lanes ...batch.ServiceID)                { q.Free(time
 func (q *queuerTest) HintIn(lane batch.ServiceID, d time.Duration) { q.Free(time.Now().Add(d), lane) }
 
 // start runs a queuer as the Runner does, until the test ends.
-func (w *world) start(t *testing.T, change func(*claim.Options)) (*queuerTest, context.CancelFunc) {
-	w.begin = time.Now()
+func (w *claimTest) start(t *testing.T, change func(*claim.Options)) (*queuerTest, context.CancelFunc) {
+	w.startedAt = time.Now()
 	o := claim.Options{
 		Strategy: queuer.Serial(), Query: store.ClaimQuery{TTL: claimTTL}, Margin: claimMargin, ScanInterval: scan, Rest: func() time.Duration { return 0 }, BusyRest: scan, LanesPerScan: 3, LanesPerClaim: 100,
 		Held: func(_ batch.ServiceID, err error) {

@@ -11,9 +11,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// access is the store for one user of it: a loop of a Run, or all code outside of the loops. Every
-// call goes through call.
-type access struct {
+// meteredStore is the store for one user of it: a loop of a Run, or all code outside of the loops.
+// Every call goes through call.
+type meteredStore struct {
 	store.Store // always a substituted
 	meter
 	loop string // "" outside of loops
@@ -32,7 +32,7 @@ type access struct {
 }
 
 // givenStore returns the store that New got.
-func (a access) givenStore() store.Store { return a.Store.(substituted).Store }
+func (a meteredStore) givenStore() store.Store { return a.Store.(substitutedStore).Store }
 
 // newStoreMeter returns the meter of calls to the store. In a loop, the errors for invalid input
 // and for "not found" count as answers, not as failures.
@@ -51,7 +51,7 @@ func newStoreMeter(to callReporter, v *vitals) meter {
 var writingCalls = map[string]bool{"claim": true, "record": true, "checked": true, "keep_prepared": true, "swap_texts": true}
 
 // call makes a call to the store about n items, or about back(result) items if back is not nil.
-func call[T any](ctx context.Context, a access, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
+func call[T any](ctx context.Context, a meteredStore, op string, n int, back func(T) int, f func() (T, error)) (got T, err error) {
 	m, writes := a.meter, (*partCalls)(nil)
 	switch {
 	case a.vitals == nil || !writingCalls[op]:
@@ -73,7 +73,7 @@ func call[T any](ctx context.Context, a access, op string, n int, back func(T) i
 }
 
 // callErr is call for a method that returns only an error.
-func callErr(ctx context.Context, a access, op string, n int, f func() error) error {
+func callErr(ctx context.Context, a meteredStore, op string, n int, f func() error) error {
 	_, err := call(ctx, a, op, n, nil, func() (struct{}, error) { return struct{}{}, f() })
 	return err
 }
@@ -89,19 +89,19 @@ func claimCount(c store.Claimed) (n int) {
 
 func prunedCount(p store.Pruned) int { return p.Batches + p.Orders + p.StreamIDs + p.LaneActs }
 
-func (a access) Add(ctx context.Context, batches ...batch.Batch) error {
+func (a meteredStore) Add(ctx context.Context, batches ...batch.Batch) error {
 	return callErr(ctx, a, "add", len(batches), func() error { return a.Store.Add(ctx, batches...) })
 }
 
-func (a access) Upkeep(ctx context.Context) ([]store.Warning, error) {
+func (a meteredStore) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	return call(ctx, a, "upkeep", 0, itemCount, func() ([]store.Warning, error) { return a.Store.Upkeep(ctx) })
 }
 
-func (a access) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
+func (a meteredStore) Get(ctx context.Context, key batch.Key) (batch.Record, error) {
 	return call(ctx, a, "get", 1, nil, func() (batch.Record, error) { return a.Store.Get(ctx, key) })
 }
 
-func (a access) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
+func (a meteredStore) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	err = callErr(ctx, a, "finals", len(keys), func() (err error) {
 		final, missing, err = a.Store.Finals(ctx, keys)
 		return err
@@ -109,7 +109,7 @@ func (a access) Finals(ctx context.Context, keys []batch.Key) (final []batch.Rec
 	return final, missing, err
 }
 
-func (a access) List(ctx context.Context, q store.ListQuery) (all []batch.Record, next store.Cursor, err error) {
+func (a meteredStore) List(ctx context.Context, q store.ListQuery) (all []batch.Record, next store.Cursor, err error) {
 	all, err = call(ctx, a, "list", 0, itemCount, func() (all []batch.Record, err error) {
 		all, next, err = a.Store.List(ctx, q)
 		return all, err
@@ -117,13 +117,13 @@ func (a access) List(ctx context.Context, q store.ListQuery) (all []batch.Record
 	return all, next, err
 }
 
-func (a access) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
+func (a meteredStore) Lanes(ctx context.Context, q store.LanesQuery) ([]batch.ServiceID, error) {
 	return call(ctx, a, "lanes", 0, itemCount, func() ([]batch.ServiceID, error) { return a.Store.Lanes(ctx, q) })
 }
 
 // Claim claims nothing from lanes that the admission refuses, and leaves out the runs of lanes in
 // which the database has forgotten something.
-func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (claimed store.Claimed, err error) {
+func (a meteredStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (claimed store.Claimed, err error) {
 	if a.admission != nil {
 		if q.Lanes, err = a.admission.servedLanes(ctx, q.Lanes); err != nil || len(q.Lanes) == 0 {
 			return claimed, err
@@ -136,12 +136,12 @@ func (a access) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choo
 	return claimed, err
 }
 
-func (a access) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
+func (a meteredStore) Payloads(ctx context.Context, refs []store.Ref) ([][]byte, error) {
 	return call(ctx, a, "payloads", len(refs), nil, func() ([][]byte, error) { return a.Store.Payloads(ctx, refs) })
 }
 
 // KeepPrepared notes the bytes that the store kept, before they are posted.
-func (a access) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
+func (a meteredStore) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool, error) {
 	kept, err := call(ctx, a, "keep_prepared", len(all), nil, func() ([]bool, error) { return a.Store.KeepPrepared(ctx, all) })
 	if err == nil && a.recalled != nil && len(kept) == len(all) {
 		a.noteKept(all, kept)
@@ -149,7 +149,7 @@ func (a access) KeepPrepared(ctx context.Context, all []store.Prepared) ([]bool,
 	return kept, err
 }
 
-func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
+func (a meteredStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	return call(ctx, a, "record", len(outcomes), nil, func() ([]store.Applied, error) { return a.Store.Record(ctx, outcomes) })
 }
 
@@ -157,7 +157,7 @@ func (a access) Record(ctx context.Context, outcomes []store.Outcome) ([]store.A
 // nothing for them. Batches in flight of a service that is held for another reason are still
 // followed. Pending fills in the bytes that the database has forgotten: the ledger must not be
 // asked about others.
-func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
+func (a meteredStore) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFlight, error) {
 	rows, err := call(ctx, a, "pending", 0, itemCount, func() ([]store.InFlight, error) { return a.Store.Pending(ctx, q) })
 	if a.admission != nil && err == nil {
 		rows, err = a.admission.ownRows(ctx, rows)
@@ -168,15 +168,15 @@ func (a access) Pending(ctx context.Context, q store.PendingQuery) ([]store.InFl
 	return rows, err
 }
 
-func (a access) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
+func (a meteredStore) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
 	return call(ctx, a, "witnesses", 0, itemCount, func() ([]batch.ID, error) { return a.Store.Witnesses(ctx, ref, limit) })
 }
 
-func (a access) Checked(ctx context.Context, due []store.Due) error {
+func (a meteredStore) Checked(ctx context.Context, due []store.Due) error {
 	return callErr(ctx, a, "checked", len(due), func() error { return a.Store.Checked(ctx, due) })
 }
 
-func (a access) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
+func (a meteredStore) Prune(ctx context.Context, q store.PruneQuery) (store.Pruned, error) {
 	return call(ctx, a, "prune", 0, prunedCount, func() (store.Pruned, error) { return a.Store.Prune(ctx, q) })
 }
 
@@ -188,7 +188,7 @@ type datedTexts struct {
 
 func (t datedTexts) count() int { return len(t.texts) }
 
-func (a access) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+func (a meteredStore) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	found, err := call(ctx, a, "read_texts", len(names), nil, func() (t datedTexts, err error) {
 		t.texts, t.now, err = a.Store.ReadTexts(ctx, kind, names...)
 		return t, err
@@ -196,7 +196,7 @@ func (a access) ReadTexts(ctx context.Context, kind store.TextKind, names ...str
 	return found.texts, found.now, err
 }
 
-func (a access) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text, time.Time, error) {
+func (a meteredStore) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text, time.Time, error) {
 	found, err := call(ctx, a, "list_texts", 0, datedTexts.count, func() (t datedTexts, err error) {
 		t.texts, t.now, err = a.Store.ListTexts(ctx, q)
 		return t, err
@@ -204,39 +204,39 @@ func (a access) ListTexts(ctx context.Context, q store.TextsQuery) ([]store.Text
 	return found.texts, found.now, err
 }
 
-func (a access) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+func (a meteredStore) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	return call(ctx, a, "swap_texts", len(texts), nil, func() (bool, error) { return a.Store.SwapTexts(ctx, texts...) })
 }
 
-func (a access) Tell(ctx context.Context, h store.Hint) error {
+func (a meteredStore) Tell(ctx context.Context, h store.Hint) error {
 	return callErr(ctx, a, "tell", 1, func() error { return a.Store.Tell(ctx, h) })
 }
 
-func (a access) CountOpen(ctx context.Context) (store.Totals, error) {
+func (a meteredStore) CountOpen(ctx context.Context) (store.Totals, error) {
 	return call(ctx, a, "count_open", 0, nil, func() (store.Totals, error) { return a.Store.CountOpen(ctx) })
 }
 
-func (a access) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+func (a meteredStore) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return call(ctx, a, "cancel", 1, nil, func() (batch.Record, error) { return a.Store.Cancel(ctx, seen, by) })
 }
 
-func (a access) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
+func (a meteredStore) Requeue(ctx context.Context, seen batch.Record, q store.Requeue, by batch.By) (batch.Record, error) {
 	return call(ctx, a, "requeue", 1, nil, func() (batch.Record, error) { return a.Store.Requeue(ctx, seen, q, by) })
 }
 
-func (a access) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
+func (a meteredStore) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling, by batch.By) (batch.Record, error) {
 	return call(ctx, a, "decide", 1, nil, func() (batch.Record, error) { return a.Store.Decide(ctx, seen, ruling, by) })
 }
 
-func (a access) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+func (a meteredStore) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return call(ctx, a, "withdraw", 1, nil, func() (batch.Record, error) { return a.Store.Withdraw(ctx, seen, by) })
 }
 
-func (a access) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+func (a meteredStore) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return call(ctx, a, "acquit", 1, nil, func() (batch.Record, error) { return a.Store.Acquit(ctx, seen, by) })
 }
 
-func (a access) Steer(ctx context.Context, s store.Steering) (now batch.Control, changed bool, err error) {
+func (a meteredStore) Steer(ctx context.Context, s store.Steering) (now batch.Control, changed bool, err error) {
 	now, err = call(ctx, a, "steer", 1, nil, func() (now batch.Control, err error) {
 		now, changed, err = a.Store.Steer(ctx, s)
 		return now, err
@@ -244,22 +244,22 @@ func (a access) Steer(ctx context.Context, s store.Steering) (now batch.Control,
 	return now, changed, err
 }
 
-func (a access) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
+func (a meteredStore) Control(ctx context.Context, scope batch.Scope) (batch.Control, error) {
 	return call(ctx, a, "control", 1, nil, func() (batch.Control, error) { return a.Store.Control(ctx, scope) })
 }
 
-func (a access) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+func (a meteredStore) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
 	return call(ctx, a, "history", 1, nil, func() ([]batch.Act, error) { return a.Store.History(ctx, key) })
 }
 
-func (a access) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
+func (a meteredStore) LaneHistory(ctx context.Context, scope batch.Scope) ([]batch.Act, error) {
 	return call(ctx, a, "lane_history", 1, nil, func() ([]batch.Act, error) { return a.Store.LaneHistory(ctx, scope) })
 }
 
-func (a access) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
+func (a meteredStore) Attempts(ctx context.Context, key batch.Key) ([]batch.Report, error) {
 	return call(ctx, a, "attempts", 1, nil, func() ([]batch.Report, error) { return a.Store.Attempts(ctx, key) })
 }
 
-func (a access) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
+func (a meteredStore) Look(ctx context.Context, key batch.Key, window int) (store.Look, error) {
 	return call(ctx, a, "look", 1, nil, func() (store.Look, error) { return a.Store.Look(ctx, key, window) })
 }

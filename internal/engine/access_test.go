@@ -22,7 +22,7 @@ func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 		told++
 		assert.ErrorContains(t, c.Err, "panic: ", c.Op)
 	}
-	a := reflect.ValueOf(access{Store: substituted{abilities: store.AllAbilities}, meter: newStoreMeter(to, v), loop: "queuer"}) // the store inside is nil, so each method panics
+	a := reflect.ValueOf(meteredStore{Store: substitutedStore{abilities: store.AllAbilities}, meter: newStoreMeter(to, v), loop: "queuer"}) // the store inside is nil, so each method panics
 	var panicked []string
 	for i := range a.NumMethod() {
 		name, method := a.Type().Method(i).Name, a.Method(i)

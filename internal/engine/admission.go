@@ -24,7 +24,7 @@ import (
 // must neither be asked about at the new ledger nor be sent there.
 type admission struct {
 	*services
-	store          access
+	store          meteredStore
 	options        Options
 	serviceChanged func(batch.ServiceID, error) // called with the reason when a service is held, and with nil when it is served again
 	traitsDiffer   func(error)                  // called when the recorded traits differ from the present ones
@@ -33,7 +33,7 @@ type admission struct {
 	records   map[string]keptRecord // record by the name of a ledger
 }
 
-func newAdmission(all common, st access, news func(batch.ServiceID, error)) *admission {
+func newAdmission(all common, st meteredStore, news func(batch.ServiceID, error)) *admission {
 	return &admission{
 		services: all.ledger.services, store: st, options: all.options, serviceChanged: news,
 		traitsDiffer: func(err error) { all.events.Trouble("services", err) },

@@ -26,8 +26,8 @@ func (idleStore) Lanes(context.Context, store.LanesQuery) ([]batch.ServiceID, er
 // If no observer wants calls, a call allocates nothing, in a loop or outside.
 func TestACallThatNobodySeesIsFree(t *testing.T) {
 	ctx := t.Context()
-	outside := access{Store: substituted{Store: idleStore{}}}
-	inside := access{Store: outside.Store, meter: newStoreMeter(nil, newVitals()), loop: "queuer"}
+	outside := meteredStore{Store: substitutedStore{Store: idleStore{}}}
+	inside := meteredStore{Store: outside.Store, meter: newStoreMeter(nil, newVitals()), loop: "queuer"}
 	known := newServices(idleLedger{}, nil)
 	known.storeJudgement("s", dlt.Traits{Name: "l", Routed: true}, nil)
 	ledger := ledger{idleLedger{}, known, newLedgerMeter(nil, inside.vitals), &admission{services: known}}

@@ -27,10 +27,10 @@ func TestCountsOfAStandstill(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		before   time.Time
-		change   func(s *store.Stats)
-		accepted time.Time
-		want     time.Time
+		before     time.Time
+		change     func(s *store.Stats)
+		acceptedAt time.Time
+		wantSince  time.Time
 	}{
 		"it begins":                           {time.Time{}, func(*store.Stats) {}, time.Time{}, now},
 		"it goes on":                          {since, func(*store.Stats) {}, time.Time{}, since},
@@ -46,8 +46,8 @@ func TestCountsOfAStandstill(t *testing.T) {
 		"nobody has counted":                  {since, func(s *store.Stats) { *s = store.Stats{} }, time.Time{}, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := nextCounts(health.Counts{StandingSince: c.before}, now, stats(c.change), c.accepted)
-			assert.Equal(t, c.want, got.StandingSince)
+			got := nextCounts(health.Counts{StandingSince: c.before}, now, stats(c.change), c.acceptedAt)
+			assert.Equal(t, c.wantSince, got.StandingSince)
 		})
 	}
 }

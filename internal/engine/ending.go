@@ -14,8 +14,8 @@ type stopCounts struct {
 	lostWrites    atomic.Int64 // outcomes that could not be written
 }
 
-// begin marks the beginning of the stop. What happened before is not counted.
-func (e *stopCounts) begin() {
+// noteStart marks the beginning of the stop. What happened before is not counted.
+func (e *stopCounts) noteStart() {
 	e.startedAt = time.Now()
 	e.stopBegan.Store(true)
 }

@@ -68,8 +68,8 @@ type Options struct {
 // common has the parts that all Runs of an engine share.
 type common struct {
 	options  Options
-	store    access // for calls outside of the loops
-	ledger   ledger // for calls outside of Runs, without admission and meter
+	store    meteredStore // for calls outside of the loops
+	ledger   ledger       // for calls outside of Runs, without admission and meter
 	events   *events.Reporter
 	recalled *recall.Batches
 	hints    *hints.Node
@@ -117,8 +117,8 @@ func New(s store.Store, l dlt.Ledger, o Options, r *events.Reporter) (*Engine, e
 	}
 	e := &Engine{common: common{
 		options: o, events: r, recalled: recall.New(recall.DefaultBytes),
-		store: access{
-			Store: substituted{s, s.Abilities()}, meter: newStoreMeter(r.Calls(), nil),
+		store: meteredStore{
+			Store: substitutedStore{s, s.Abilities()}, meter: newStoreMeter(r.Calls(), nil),
 			onTrouble: func(err error) { r.Trouble("store", err) },
 		},
 		ledger: ledger{Ledger: l, services: known},

@@ -15,7 +15,7 @@ import (
 // postableRuns compares the runs of a claim with what this process knows of their batches, and
 // returns the runs that may be posted. If this process has attempted a batch already, the batch is
 // not posted as if it were new, whatever the database says.
-func (a access) postableRuns(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
+func (a meteredStore) postableRuns(ctx context.Context, all []store.ClaimedRun) []store.ClaimedRun {
 	now := time.Now()
 	runs := all[:0]
 	for _, run := range all {
@@ -43,7 +43,7 @@ func (a access) postableRuns(ctx context.Context, all []store.ClaimedRun) []stor
 
 // noteSeen notes the rows that the store has shown, and fills in the bytes that the store has
 // forgotten.
-func (a access) noteSeen(rows []store.InFlight) {
+func (a meteredStore) noteSeen(rows []store.InFlight) {
 	now := time.Now()
 	for i := range rows {
 		rows[i].Prepared = a.recalled.Prepared(rows[i].Key, rows[i].Prepared)
@@ -52,7 +52,7 @@ func (a access) noteSeen(rows []store.InFlight) {
 }
 
 // noteKept notes bytes that the store has kept.
-func (a access) noteKept(all []store.Prepared, kept []bool) {
+func (a meteredStore) noteKept(all []store.Prepared, kept []bool) {
 	now := time.Now()
 	for i, p := range all {
 		if kept[i] {

@@ -50,9 +50,9 @@ func (panickyAsError) As(any) bool     { panic("boom") }
 func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 	ctx, a := t.Context(), batch.Attempt{Key: batch.Key{Service: "s", ID: "a"}}
 	for name, c := range map[string]struct {
-		posts bool
-		err   error
-		call  func(l ledger) error
+		isPost bool
+		err    error
+		call   func(l ledger) error
 	}{
 		"Submit":        {true, nil, func(l ledger) error { return l.Submit(ctx, a) }},
 		"its kind":      {true, panickyAsError{}, func(l ledger) error { return l.Submit(ctx, a) }},
@@ -63,25 +63,25 @@ func TestAPanicOfTheLedgerIsTheErrorOfItsCall(t *testing.T) {
 		"Resolve":       {false, nil, func(l ledger) error { _, err := l.Resolve(ctx, dlt.Doubt{Attempt: a}); return err }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told []error
+			var reportedErrs []error
 			calls := 0
 			v := newVitals()
-			known := newServices(panickingLedger{err: c.err}, func(err error) { told = append(told, err) })
+			known := newServices(panickingLedger{err: c.err}, func(err error) { reportedErrs = append(reportedErrs, err) })
 			known.storeJudgement("s", dlt.Traits{Name: "l"}, nil)
 			meter := newLedgerMeter(func(_ context.Context, c batch.Call) {
 				calls++
 				require.ErrorContains(t, c.Err, "panic: ")
 			}, v)
 			err := c.call(ledger{panickingLedger{err: c.err}, known, meter, &admission{services: known}})
-			var p *loop.PanicError
-			require.ErrorAs(t, err, &p)
+			var panicErr *loop.PanicError
+			require.ErrorAs(t, err, &panicErr)
 			assert.Equal(t, batch.KindDoubt, dlt.Kind(err))
 			assert.Equal(t, 1, calls)
 			assert.Equal(t, 1, v.ledgerOf(known.traits("s").Name).failures)
-			if c.posts {
-				assert.Len(t, told, 1)
+			if c.isPost {
+				assert.Len(t, reportedErrs, 1)
 			} else {
-				assert.Empty(t, told, "its caller reports it")
+				assert.Empty(t, reportedErrs, "its caller reports it")
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestAJudgementAfterTheEndIsNotKept(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	client := traitsLedger{traits: func(batch.ServiceID) dlt.Traits { end(); return dlt.Traits{Routed: true} }} // without a name nothing is recorded
 	known := newServices(client, nil)
-	g := &admission{services: known, store: access{Store: substituted{memory.New(), store.AllAbilities}}, serviceChanged: func(batch.ServiceID, error) { t.Error("reported") }}
+	g := &admission{services: known, store: meteredStore{Store: substitutedStore{memory.New(), store.AllAbilities}}, serviceChanged: func(batch.ServiceID, error) { t.Error("reported") }}
 	require.ErrorIs(t, g.judge(ctx, []batch.ServiceID{"s"}), context.Canceled)
 	assert.False(t, known.entryOf("s").isJudged)
 }

@@ -27,10 +27,10 @@ const (
 	forgetInstancesAfter = 30 * 24 * time.Hour
 )
 
-// presence shows this Run to other processes, by a row in the store.
-type presence struct {
-	store            access // for calls that are not of a loop
-	rowStore         access // for writes of this instance's own row
+// instancePresence shows this Run to other processes, by a row in the store.
+type instancePresence struct {
+	store            meteredStore // for calls that are not of a loop
+	rowStore         meteredStore // for writes of this instance's own row
 	vitals           *vitals
 	instance         store.Instance // the fields that do not change
 	texts            texts.Presence
@@ -52,11 +52,11 @@ type endedFlow struct {
 }
 
 // newPresence returns nil if the store keeps no stats.
-func (r *run) newPresence() *presence {
+func (r *run) newPresence() *instancePresence {
 	if !r.store.Abilities().Has(store.CanKeepTexts | store.CanCountOpen) {
 		return nil
 	}
-	p := &presence{store: r.store, rowStore: r.store, vitals: r.vitals, forgetAfter: r.options.Retention, health: r.health, unservedServices: r.events.UnservedLanes, countClaims: r.table.Unfinished, restFor: r.idlePause, restingSince: r.restingSince, idlePause: max(idleWorkPause, r.options.IdlePause), takeFlow: r.events.TakeFlow}
+	p := &instancePresence{store: r.store, rowStore: r.store, vitals: r.vitals, forgetAfter: r.options.Retention, health: r.health, unservedServices: r.events.UnservedLanes, countClaims: r.table.Unfinished, restFor: r.idlePause, restingSince: r.restingSince, idlePause: max(idleWorkPause, r.options.IdlePause), takeFlow: r.events.TakeFlow}
 	p.rowStore.meter = newStoreMeter(r.store.reportCall, r.vitals)
 	p.rowStore.ownRow = true
 	p.takeFlow(time.Now()) // the flow from before this Run does not count
@@ -82,9 +82,9 @@ func (o Options) settings() map[string]string {
 
 // run writes the row and counts until ctx is done. Nothing waits for them, so a failure is only
 // reported and shown in Health, and the next call comes soon.
-func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
+func (p *instancePresence) run(ctx context.Context, timeout time.Duration, trouble func(error)) {
 	var looked, shown, counted time.Time
-	var rested bool // whether the Run rested at the last call, so that the row and the counts say so
+	var wasResting bool // whether the Run rested at the last call, so that the row and the counts say so
 	var err error
 	for first := true; first || loop.Sleep(ctx, statsInterval+mathrand.N(statsJitter)); first = false {
 		rest, now := p.restFor(idleWorkPause), time.Now()
@@ -93,11 +93,11 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 		// read shows that it is over.
 		idle := rest > 0 && !flowed && !p.restingSince().After(looked)
 		looked = now
-		if err == nil && rested && idle && now.Sub(shown) < rest {
+		if err == nil && wasResting && idle && now.Sub(shown) < rest {
 			continue
 		}
-		count := err != nil || !rested || !idle || now.Sub(counted) >= p.restFor(idleUpkeepPause)
-		if shown, rested = now, idle; count {
+		count := err != nil || !wasResting || !idle || now.Sub(counted) >= p.restFor(idleUpkeepPause)
+		if shown, wasResting = now, idle; count {
 			counted = now
 		}
 		call, cancel := context.WithTimeout(ctx, max(timeout, store.StatsLimit+time.Second))
@@ -112,7 +112,7 @@ func (p *presence) run(ctx context.Context, timeout time.Duration, trouble func(
 // update writes the row. If count is true it counts, if that is due, and reads the counts. Only
 // the write of the row shows whether the database takes writes: a count may fail because there is
 // too much to count.
-func (p *presence) update(ctx context.Context, rests, count bool) error {
+func (p *instancePresence) update(ctx context.Context, rests, count bool) error {
 	row := p.ownRow(ctx)
 	if row.Every = statsInterval; rests {
 		row.Every = p.idlePause
@@ -131,7 +131,7 @@ func (p *presence) update(ctx context.Context, rests, count bool) error {
 
 // endStretch ends a period of the flow, and reports whether anything happened in it. While the row
 // is written less often, the periods still have the usual length.
-func (p *presence) endStretch(at time.Time) bool {
+func (p *instancePresence) endStretch(at time.Time) bool {
 	f, ok := p.takeFlow(at)
 	if !ok {
 		return false
@@ -141,7 +141,7 @@ func (p *presence) endStretch(at time.Time) bool {
 }
 
 // ownRow returns the row of this instance.
-func (p *presence) ownRow(ctx context.Context) store.Instance {
+func (p *instancePresence) ownRow(ctx context.Context) store.Instance {
 	if s, has := p.store.givenStore().(interface {
 		Schema(ctx context.Context) (store.Schema, error)
 	}); has && p.instance.Schema == 0 {
@@ -202,7 +202,7 @@ func (e *Engine) Closed(s batch.ServiceID) (sentence string, kind batch.ErrorKin
 
 // removeRow removes the row. A database that does not answer does not delay the stop for long: the
 // row then shows when this instance was last seen.
-func (p *presence) removeRow(ctx context.Context) error {
+func (p *instancePresence) removeRow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lastWritesTime)
 	defer cancel()
 	return p.texts.End(ctx, p.store)

@@ -143,12 +143,12 @@ func (r *run) wantReceipts(group []inhand.Recorded) {
 }
 
 // storeOf returns the store for the loop.
-func (r *run) storeOf(loop string) access {
-	return access{Store: r.store.Store, meter: newStoreMeter(r.store.reportCall, r.vitals), loop: loop, recalled: r.recalled}
+func (r *run) storeOf(loop string) meteredStore {
+	return meteredStore{Store: r.store.Store, meter: newStoreMeter(r.store.reportCall, r.vitals), loop: loop, recalled: r.recalled}
 }
 
 // claimingStoreOf returns the store for a loop that gets batches from it.
-func (r *run) claimingStoreOf(loop string) access {
+func (r *run) claimingStoreOf(loop string) meteredStore {
 	a := r.storeOf(loop)
 	a.admission, a.takeForgotten = r.admission, r.endForgotten
 	return a
@@ -182,7 +182,7 @@ func (r *run) deliver(ctx context.Context) error {
 	}
 
 	<-ctx.Done()
-	r.stopCounts.begin()
+	r.stopCounts.noteStart()
 	r.logStopping(context.WithoutCancel(ctx))
 	bound := time.NewTimer(r.options.Drain)
 	defer bound.Stop()

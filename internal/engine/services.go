@@ -23,14 +23,14 @@ type services struct {
 	mu          sync.Mutex
 	byService   map[batch.ServiceID]service
 	forgetAt    int // when byService has this many services, the served ones are forgotten
-	sharedTerms map[dlt.Traits]*terms
+	sharedTerms map[dlt.Traits]*serviceTerms
 }
 
 // service is one service as this process knows it.
 type service struct {
-	terms    *terms // nil after a panic of Traits
-	isJudged bool   // whether the admission of this Run has judged the service
-	err      error  // the judgement: why this Run does not serve the service; nil if it does
+	terms    *serviceTerms // nil after a panic of Traits
+	isJudged bool          // whether the admission of this Run has judged the service
+	err      error         // the judgement: why this Run does not serve the service; nil if it does
 }
 
 // name returns the name of the ledger that the service is resolved to.
@@ -41,11 +41,12 @@ func (s service) name() string {
 	return s.terms.Name
 }
 
-// terms are a client's name and traits for a service. Services with equal traits share one value.
-type terms struct{ dlt.Traits }
+// serviceTerms are a client's name and traits for a service. Services with equal traits share one
+// value.
+type serviceTerms struct{ dlt.Traits }
 
 // resend returns the rule by which batches may be sent again.
-func (t *terms) resend() store.Resend {
+func (t *serviceTerms) resend() store.Resend {
 	return store.Resend{HarmlessFor: t.ResendHarmlessFor, LateArrival: t.LateArrival}
 }
 
@@ -67,7 +68,7 @@ func newServices(l dlt.Ledger, trouble func(error)) *services {
 func (v *services) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.byService, v.forgetAt, v.sharedTerms = map[batch.ServiceID]service{}, maxServices, map[dlt.Traits]*terms{}
+	v.byService, v.forgetAt, v.sharedTerms = map[batch.ServiceID]service{}, maxServices, map[dlt.Traits]*serviceTerms{}
 }
 
 // askClient asks the client for the traits. No lock is held meanwhile, since the client may panic
@@ -87,7 +88,7 @@ func (v *services) entryOf(s batch.ServiceID) service {
 }
 
 // knownTerms returns the terms of a service, which it resolves if the service is new.
-func (v *services) knownTerms(s batch.ServiceID) (*terms, error) {
+func (v *services) knownTerms(s batch.ServiceID) (*serviceTerms, error) {
 	if known := v.entryOf(s); known.terms != nil {
 		return known.terms, nil
 	}
@@ -106,7 +107,7 @@ func (v *services) knownTerms(s batch.ServiceID) (*terms, error) {
 }
 
 // termsOf returns the terms of a service. After a panic they are the most careful ones possible.
-func (v *services) termsOf(s batch.ServiceID) *terms {
+func (v *services) termsOf(s batch.ServiceID) *serviceTerms {
 	t, err := v.knownTerms(s)
 	if err == nil {
 		return t
@@ -114,7 +115,7 @@ func (v *services) termsOf(s batch.ServiceID) *terms {
 	if !v.panicReported.Swap(true) { // set before the report, since an observer may ask again
 		v.onTrouble(err)
 	}
-	return &terms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
+	return &serviceTerms{dlt.Traits{Name: "unknown", LateArrival: dlt.Forever / 4, Grace: dlt.Forever / 4}}
 }
 
 // storeJudgement stores a client's answer about a service, and the admission's judgement. It
@@ -133,13 +134,13 @@ func (v *services) storeJudgement(s batch.ServiceID, t dlt.Traits, err error) (n
 }
 
 // shareTerms returns the value for these traits. v.mu is held.
-func (v *services) shareTerms(t dlt.Traits) *terms {
+func (v *services) shareTerms(t dlt.Traits) *serviceTerms {
 	shared := v.sharedTerms[t]
 	if shared == nil {
 		if len(v.sharedTerms) >= maxSharedTerms {
 			clear(v.sharedTerms)
 		}
-		shared = &terms{t}
+		shared = &serviceTerms{t}
 		v.sharedTerms[t] = shared
 	}
 	return shared

@@ -11,18 +11,18 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// substituted is a store that replaces abilities which the store inside lacks: by the methods that
-// every store has, if these are enough, or by an answer that changes nothing. Calls that need
+// substitutedStore is a store that replaces abilities which the store inside lacks: by the methods
+// that every store has, if these are enough, or by an answer that changes nothing. Calls that need
 // other abilities return [store.ErrUnsupported].
-type substituted struct {
+type substitutedStore struct {
 	store.Store
 	abilities store.Abilities // abilities of the store inside
 }
 
-func (s substituted) Abilities() store.Abilities { return s.abilities }
+func (s substitutedStore) Abilities() store.Abilities { return s.abilities }
 
 // Finals reads records one by one if the store inside cannot read many at once.
-func (s substituted) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
+func (s substitutedStore) Finals(ctx context.Context, keys []batch.Key) (final []batch.Record, missing []batch.Key, err error) {
 	if s.abilities.Has(store.CanReadFinals) {
 		return s.Store.Finals(ctx, keys)
 	}
@@ -53,7 +53,7 @@ func (s substituted) Finals(ctx context.Context, keys []batch.Key) (final []batc
 }
 
 // Witnesses returns none if the store inside cannot look for them.
-func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
+func (s substitutedStore) Witnesses(ctx context.Context, ref store.Ref, limit int) ([]batch.ID, error) {
 	if s.abilities.Has(store.CanFindWitnesses) {
 		return s.Store.Witnesses(ctx, ref, limit)
 	}
@@ -62,7 +62,7 @@ func (s substituted) Witnesses(ctx context.Context, ref store.Ref, limit int) ([
 
 // ReadTexts finds no text if the store inside keeps no texts, and SwapTexts keeps none, so no
 // recorded text contradicts the present settings.
-func (s substituted) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+func (s substitutedStore) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	if s.abilities.Has(store.CanKeepTexts) {
 		return s.Store.ReadTexts(ctx, kind, names...)
 	}
@@ -73,7 +73,7 @@ func (s substituted) ReadTexts(ctx context.Context, kind store.TextKind, names .
 	return none, time.Now(), nil
 }
 
-func (s substituted) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
+func (s substitutedStore) SwapTexts(ctx context.Context, texts ...store.Text) (bool, error) {
 	if s.abilities.Has(store.CanKeepTexts) {
 		return s.Store.SwapTexts(ctx, texts...)
 	}

@@ -135,7 +135,7 @@ func (r *Reporter) Calls() func(context.Context, batch.Call) {
 // contain calls the application's code, and logs a panic in it.
 func (r *Reporter) contain(ctx context.Context, name string, call func()) {
 	if err := loop.Contain(func() error { call(); return nil }); err != nil {
-		r.logOnce(ctx, slog.LevelError, topic{text: linePanicked, where: name}, err, slog.String("observer", name))
+		r.logOnce(ctx, slog.LevelError, topic{text: linePanicked, part: name}, err, slog.String("observer", name))
 	}
 }
 

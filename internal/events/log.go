@@ -34,7 +34,7 @@ const (
 // topic is the subject of a line of the log. Lines of one topic are summed up.
 type topic struct {
 	text    string
-	where   string // the part or the ledger that the line is about
+	part    string // the part or the ledger that the line is about
 	service batch.ServiceID
 	reason  string
 }
@@ -129,7 +129,7 @@ func levelOf(e batch.Event) slog.Level {
 
 // topicOf returns the topic of an event that may be repeated.
 func topicOf(e batch.Event) topic {
-	t := topic{text: string(e.Kind), where: cmp.Or(e.Part, e.Ledger), service: e.Key.Service}
+	t := topic{text: string(e.Kind), part: cmp.Or(e.Part, e.Ledger), service: e.Key.Service}
 	if e.Err != nil {
 		t.reason = withoutNumbers(e.Err.Error())
 	}

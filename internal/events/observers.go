@@ -41,7 +41,7 @@ func (r *Reporter) queue(ctx context.Context, e batch.Event) {
 	deliver := func(o batch.Observer, name string) { r.deliver(ctx, o, name, e) }
 	for i, q := range r.queues {
 		if !q.put(deliver) {
-			r.logOnce(ctx, slog.LevelWarn, topic{text: lineLost, where: observerName(i)}, nil, slog.String("observer", observerName(i)))
+			r.logOnce(ctx, slog.LevelWarn, topic{text: lineLost, part: observerName(i)}, nil, slog.String("observer", observerName(i)))
 		}
 	}
 }

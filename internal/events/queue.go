@@ -16,7 +16,7 @@ type queue[T any] struct {
 	values    []T
 	isRunning bool
 	lostCount uint64
-	empty     chan struct{} // closed when the last value was delivered; nil if nothing waits for that
+	emptied   chan struct{} // closed when the last value was delivered; nil if nothing waits for that
 }
 
 // newQueue returns an empty queue. It holds at most `most` values, in addition to the one that is
@@ -64,9 +64,9 @@ func (q *queue[T]) next() (v T, ok bool) {
 	defer q.mu.Unlock()
 	if len(q.values) == 0 {
 		q.values, q.isRunning = nil, false
-		if q.empty != nil {
-			close(q.empty)
-			q.empty = nil
+		if q.emptied != nil {
+			close(q.emptied)
+			q.emptied = nil
 		}
 		return v, false
 	}
@@ -90,10 +90,10 @@ func (q *queue[T]) waitEmpty(ctx context.Context) {
 		q.mu.Unlock()
 		return
 	}
-	if q.empty == nil {
-		q.empty = make(chan struct{})
+	if q.emptied == nil {
+		q.emptied = make(chan struct{})
 	}
-	empty := q.empty
+	empty := q.emptied
 	q.mu.Unlock()
 	select {
 	case <-empty:

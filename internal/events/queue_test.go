@@ -20,22 +20,22 @@ func TestMain(m *testing.M) { os.Exit(leak.CheckBubbles(m)) }
 
 // slowReceiver is a receiver that takes one value each time that its gate lets it.
 type slowReceiver struct {
-	gate chan struct{}
-	mu   sync.Mutex
-	got  []int
+	gate   chan struct{}
+	mu     sync.Mutex
+	values []int
 }
 
 func (s *slowReceiver) take(v int) {
 	<-s.gate
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.got = append(s.got, v)
+	s.values = append(s.values, v)
 }
 
 func (s *slowReceiver) taken() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]int(nil), s.got...)
+	return append([]int(nil), s.values...)
 }
 
 func numbers(from, to int) (all []int) {

@@ -27,7 +27,7 @@ type Run struct {
 	store         Reads
 	traits        func(batch.ServiceID) dlt.Traits
 	reliesOnOrder bool
-	ended         atomic.Bool
+	hasEnded      atomic.Bool
 }
 
 // Begin begins a Run. Until the Run's end, events have the values of ctx, also after ctx is done.
@@ -42,7 +42,7 @@ func (r *Reporter) Begin(ctx context.Context, s Reads, traits func(batch.Service
 // End ends the Run. The queues of Options.Observers get time to become empty, and the sums are
 // written to the log.
 func (r *Run) End() {
-	r.ended.Store(true) // set before Health is cleared
+	r.hasEnded.Store(true) // set before Health is cleared
 	r.conditions.clearRun()
 	r.drainQueues()
 	r.repeats.reportAll()
@@ -56,7 +56,7 @@ func (r *Run) End() {
 // Unserved is LaneHeld for a service that this Run does not serve at all. A nil error means that
 // the Run now serves it.
 func (r *Run) Unserved(s batch.ServiceID, err error) {
-	if r.ended.Load() {
+	if r.hasEnded.Load() {
 		return
 	}
 	r.conditions.setUnserved(s, err)
@@ -68,7 +68,7 @@ func (r *Run) Unserved(s batch.ServiceID, err error) {
 // Paused reports that nothing is posted to a ledger, or for a service. It does not read Since and
 // Because of the pause.
 func (r *Run) Paused(p health.Pause, err error) {
-	if r.ended.Load() {
+	if r.hasEnded.Load() {
 		return
 	}
 	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}
@@ -85,7 +85,7 @@ func (r *Run) Paused(p health.Pause, err error) {
 
 // Resumed reports that a pause reported by Paused is over.
 func (r *Run) Resumed(p health.Pause) {
-	if r.ended.Load() {
+	if r.hasEnded.Load() {
 		return
 	}
 	p = health.Pause{Ledger: p.Ledger, Service: p.Service, All: p.All}

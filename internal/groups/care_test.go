@@ -18,7 +18,7 @@ func TestAFailedWriteIsGivenUpInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeStore{answer: func(context.Context, []store.Outcome) ([]store.Applied, error) { return nil, errTest }}
 		r := start(t, f, nil) // RetryFor is a minute
-		r.verdict("a")
+		r.putVerdicts("a")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		tries := len(f.calls())

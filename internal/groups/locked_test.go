@@ -80,9 +80,9 @@ func TestALockedRowHoldsUpNobodyElse(t *testing.T) {
 		for i := range 300 {
 			id, at := fmt.Sprint("r", i), time.Now()
 			if i == 100 {
-				r.verdict("locked")
+				r.putVerdicts("locked")
 			}
-			r.verdict(id)
+			r.putVerdicts(id)
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
 			require.Contains(t, r.written(), id)
@@ -125,7 +125,7 @@ func TestLockedRowsAreSortedOut(t *testing.T) {
 			}
 			r.Put(together[0], together[1:]...)
 			time.Sleep(20 * time.Second)
-			r.verdict("later")
+			r.putVerdicts("later")
 			time.Sleep(35 * time.Second)
 			synctest.Wait()
 			require.Len(t, r.written(), 200-n+1, "all others")
@@ -151,14 +151,14 @@ func TestWhatWaitsForItsTurnIsGivenUpInTheEnd(t *testing.T) {
 		f := newLockingStore(held...)
 		r := start(t, &f.fakeStore, setDefaults)
 		r.put(held...)
-		r.verdict("r0")
+		r.putVerdicts("r0")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		r.mu.Lock()
 		assert.Len(t, r.lostIDs, 401)
 		r.mu.Unlock()
 		f.release()
-		r.verdict("r1") // an outcome that was given up holds up none behind it
+		r.putVerdicts("r1") // an outcome that was given up holds up none behind it
 		time.Sleep(time.Second)
 		assert.Equal(t, []store.Finding{store.IsCommitted}, f.findings("r1"))
 		r.close()

@@ -25,7 +25,7 @@ type Recorder = Writer[store.Outcome]
 // done and lost must not keep the slice.
 func NewRecorder(s OutcomeStore, o Settings, done func([]inhand.Recorded), lost func([]store.Outcome), trouble func(error)) *Recorder {
 	var answers []store.Applied
-	var told []inhand.Recorded // the memory is used for each group
+	var recordedGroup []inhand.Recorded // the memory is used for each group
 	return newWriter(o, writerRules[store.Outcome]{
 		workers:   1, // the outcomes of a batch are written in their order
 		key:       func(o *store.Outcome) batch.Key { return o.Key },
@@ -38,8 +38,8 @@ func NewRecorder(s OutcomeStore, o Settings, done func([]inhand.Recorded), lost 
 			return err
 		},
 		onDone: func(group []item[store.Outcome]) {
-			told = withAnswers(told[:0], group, answers)
-			done(told)
+			recordedGroup = withAnswers(recordedGroup[:0], group, answers)
+			done(recordedGroup)
 		},
 		onLost: func(all []item[store.Outcome]) {
 			outcomes := make([]store.Outcome, len(all))

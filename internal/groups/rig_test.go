@@ -124,7 +124,7 @@ func (r *recorderTest) put(ids ...string) {
 	}
 }
 
-func (r *recorderTest) verdict(ids ...string) {
+func (r *recorderTest) putVerdicts(ids ...string) {
 	for _, id := range ids {
 		o := outcome(id)
 		o.Finding, o.By = store.IsCommitted, batch.ByMonitor

@@ -88,11 +88,11 @@ func (w *Writer[T]) Close() { close(w.arrivals) }
 // is called once.
 func (w *Writer[T]) Run(ctx context.Context) {
 	defer close(w.ended)
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for range w.rules.workers {
-		all.Go(func() { (&worker[T]{Writer: w}).run(ctx) })
+		wg.Go(func() { (&worker[T]{Writer: w}).run(ctx) })
 	}
-	all.Wait()
+	wg.Wait()
 }
 
 // worker is a goroutine that writes groups.

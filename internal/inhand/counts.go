@@ -14,10 +14,10 @@ const (
 // counts are the numbers of entries that are bounded, and the number of unfinished ones, for
 // Health. The table's lock guards them.
 type counts struct {
-	followed   int // entries in the phases Accepted and Open
-	watched    int // entries in the phase Watched
-	waiting    int // entries with an unwritten outcome
-	unfinished int
+	followed      int // entries in the phases Accepted and Open
+	watched       int // entries in the phase Watched
+	withUnwritten int // entries with an unwritten outcome
+	unfinished    int
 }
 
 // add counts an entry n times.
@@ -32,6 +32,6 @@ func (c *counts) add(e *Entry, n int) {
 		c.unfinished += n
 	}
 	if !e.WriteAt.IsZero() {
-		c.waiting += n
+		c.withUnwritten += n
 	}
 }

@@ -67,7 +67,7 @@ func (all *entries) slot(key batch.Key, about serviceFacts, now time.Time) *slot
 // applyEvent applies an event to the entry of a slot.
 func (all *entries) applyEvent(s *slot, ev *Event, now time.Time) Effects {
 	f := Facts{
-		Full: all.counts.followed >= maxFollowed, Crowded: all.counts.waiting >= maxWaiting || !all.isRunning, Vanish: s.service.vanishTime,
+		Full: all.counts.followed >= maxFollowed, Crowded: all.counts.withUnwritten >= maxWaiting || !all.isRunning, Vanish: s.service.vanishTime,
 		ResendQuiet: s.service.isQuiet,
 	}
 	if by := all.streams.begun[s.service.group]; by != nil {

@@ -42,13 +42,13 @@ func (p Phase) isFollowed() bool { return p == Accepted || p == Open }
 // Entry is everything this process knows about one batch.
 type Entry struct {
 	Phase Phase
-	reading
+	rowRead
 	// PostBegan is when the last POST began, or a little earlier.
 	PostBegan time.Time
 	// StreamLive is true if a stream reported events about the batch's group when the batch was
 	// accepted.
 	StreamLive bool
-	waiting
+	unwrittenOutcome
 	// AskAt is the time of the next question. It is zero if the next event, or the store's check,
 	// is to cause the question.
 	AskAt time.Time
@@ -58,15 +58,15 @@ type Entry struct {
 	WatchUntil time.Time
 }
 
-// reading is the row to ask about. In phase Accepted it is the row as claimed, in phase Open as
+// rowRead is the row to ask about. In phase Accepted it is the row as claimed, in phase Open as
 // written or read.
-type reading struct {
+type rowRead struct {
 	Row    store.InFlight
 	ReadAt time.Time // when the ages in Row were true
 }
 
 // Aged returns the row with its ages at now.
-func (r *reading) Aged(now time.Time) store.InFlight {
+func (r *rowRead) Aged(now time.Time) store.InFlight {
 	f, d := r.Row, now.Sub(r.ReadAt)
 	f.PostedAgo += d
 	f.Age += d
@@ -77,18 +77,18 @@ func (r *reading) Aged(now time.Time) store.InFlight {
 	return f
 }
 
-// waiting is an outcome that is written at WriteAt. In phase Accepted it is the acceptance, in
-// other phases a commit that an event reported early or that a live claim holds back. WriteAt is
-// zero if there is none.
-type waiting struct {
+// unwrittenOutcome is an outcome that is written at WriteAt. In phase Accepted it is the
+// acceptance, in other phases a commit that an event reported early or that a live claim holds
+// back. WriteAt is zero if there is none.
+type unwrittenOutcome struct {
 	Unwritten store.Outcome
 	WriteAt   time.Time
 }
 
 // takeUnwritten removes and returns the outcome, if there is one.
-func (w *waiting) takeUnwritten() (o store.Outcome, ok bool) {
+func (w *unwrittenOutcome) takeUnwritten() (o store.Outcome, ok bool) {
 	o, ok = w.Unwritten, !w.WriteAt.IsZero()
-	*w = waiting{}
+	*w = unwrittenOutcome{}
 	return o, ok
 }
 
@@ -213,8 +213,8 @@ const (
 	maxFollowTime = 5 * time.Minute
 )
 
-// polls reports whether the first question is so early that it is worth asking from memory.
-func (r Rules) polls() bool { return r.FirstPoll <= r.PollInterval/4 }
+// canPoll reports whether the first question is so early that it is worth asking from memory.
+func (r Rules) canPoll() bool { return r.FirstPoll <= r.PollInterval/4 }
 
 // Step applies an event to the entry, and returns the effects. It changes nothing else.
 func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
@@ -223,7 +223,7 @@ func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 		if e.Phase == Accepted {
 			e.flush(&out) // the batch's claim has ended long ago, by the store's clock
 		}
-		*e = Entry{Phase: Claimed, waiting: e.waiting} // a commit that was reported early stays
+		*e = Entry{Phase: Claimed, unwrittenOutcome: e.unwrittenOutcome} // a commit that was reported early stays
 	case AttemptEnded:
 		e.onAnswered(ev, now, f, r, &out)
 	case CommitStreamed:
@@ -283,7 +283,7 @@ func (e *Entry) onAnswered(ev *Event, now time.Time, f Facts, r Rules, out *Effe
 	// resend need not wait. So a question is asked at once, and the acceptance is written with its
 	// answer.
 	resent := f.ResendQuiet && o.Was != nil && o.Was.Resends > 0
-	asks := r.polls() && (!f.StreamLive || resent) && !f.Full
+	asks := r.canPoll() && (!f.StreamLive || resent) && !f.Full
 	switch {
 	case asks, f.StreamLive && (!f.Full || f.HeardAt.Before(e.PostBegan)):
 		o.Check = r.PollInterval
@@ -518,7 +518,7 @@ func (e *Entry) follow(ev *Event, now time.Time, f Facts, r Rules, out *Effects)
 			e.AskAt = now.Add(r.FirstPoll)
 		}
 		out.setDueIn(o.Check)
-	case !f.StreamLive && fresh && r.polls() && o.Check >= r.PollInterval:
+	case !f.StreamLive && fresh && r.canPoll() && o.Check >= r.PollInterval:
 		e.Phase, e.Row, e.ReadAt, e.CheckAt = Open, row, now, now.Add(r.PollInterval)
 		e.AskAt = now.Add(r.FirstPoll)
 	default:

@@ -53,7 +53,7 @@ func (t *Table) Asked(all []Answer) (due []store.Due, in time.Duration) {
 		s := t.entries.slots[a.Row.Key]
 		if a.Follow && a.scannedRow != nil {
 			ev.Kind, ev.Row = RowRead, a.Row
-			s = t.entries.slot(a.Row.Key, a.scannedRow.about, now)
+			s = t.entries.slot(a.Row.Key, a.scannedRow.service, now)
 		}
 		if s != nil {
 			ref := s.Row.Ref

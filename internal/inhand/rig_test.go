@@ -27,25 +27,25 @@ var rules = inhand.Rules{FirstPoll: firstPoll, PollInterval: pollInterval, MaxHo
 // tableTest is a table that runs, and a record of its effects, each with its time.
 type tableTest struct {
 	*inhand.Table
-	t      *testing.T
-	stream *inhand.Stream // stream of the group l
-	traits dlt.Traits
-	begin  time.Time
-	stop   func()
+	t         *testing.T
+	stream    *inhand.Stream // stream of the group l
+	traits    dlt.Traits
+	startedAt time.Time
+	stop      func()
 
-	mu       sync.Mutex
-	writes   []string // each is "time: finding id, finding id"
-	outcomes []store.Outcome
-	asks     []string // each is "time: id, id"
-	asked    []inhand.Question
-	answer   func([]inhand.Question) // answers questions at once; nil if the test answers later, or never
-	lanes    []string
+	mu         sync.Mutex
+	writes     []string // each is "time: finding id, finding id"
+	outcomes   []store.Outcome
+	askedLists []string // each is "time: id, id"
+	asked      []inhand.Question
+	answer     func([]inhand.Question) // answers questions at once; nil if the test answers later, or never
+	lanes      []string
 }
 
 func (r *tableTest) note(list *[]string, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*list = append(*list, fmt.Sprintf("%s: ", time.Since(r.begin).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	*list = append(*list, fmt.Sprintf("%s: ", time.Since(r.startedAt).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
 func (r *tableTest) takeList(list *[]string) []string {
@@ -74,7 +74,7 @@ func (l laneRecorder) RunEnded(s batch.ServiceID) { l.rig.note(&l.rig.lanes, "ov
 
 // start runs a table in the test's bubble.
 func start(t *testing.T, change func(*inhand.Options)) *tableTest {
-	r := &tableTest{t: t, begin: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
+	r := &tableTest{t: t, startedAt: time.Now(), traits: dlt.Traits{Name: "l", Streams: true}}
 	write := func(first store.Outcome, rest ...store.Outcome) {
 		all := append([]store.Outcome{first}, rest...)
 		text := ""
@@ -116,7 +116,7 @@ func start(t *testing.T, change func(*inhand.Options)) *tableTest {
 				}
 				text += string(q.Row.Key.ID)
 			}
-			r.note(&r.asks, "%s", text)
+			r.note(&r.askedLists, "%s", text)
 			r.mu.Lock()
 			answer := r.answer
 			r.mu.Unlock()

@@ -16,10 +16,10 @@ type scan struct {
 // scannedRow is a row that a scan of the store returned.
 type scannedRow struct {
 	*scan
-	row    store.InFlight
-	about  serviceFacts
-	since  time.Time // when this process first saw the row unchanged
-	leased bool      // whether this scan has leased the row, or an earlier scan whose question this one takes over
+	row      store.InFlight
+	service  serviceFacts
+	since    time.Time // when this process first saw the row unchanged
+	isLeased bool      // whether this scan has leased the row, or an earlier scan whose question this one takes over
 }
 
 // Scanned takes rows that the store gave to this process to ask about. then is when the store was
@@ -31,7 +31,7 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 	sc := &scan{askedAt: then, unanswered: len(rows)}
 	now, all := time.Now(), make([]*scannedRow, len(rows))
 	for i, row := range rows {
-		all[i] = &scannedRow{scan: sc, row: row, about: t.options.factsOf(row.Key.Service), leased: !byEvent}
+		all[i] = &scannedRow{scan: sc, row: row, service: t.options.factsOf(row.Key.Service), isLeased: !byEvent}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,10 +55,10 @@ func (t *Table) Scanned(rows []store.InFlight, then time.Time, byEvent bool) []s
 // askAboutRow plans the next question about a batch, and makes it about a row of a scan. A later
 // scan replaces the row.
 func (all *entries) askAboutRow(r *scannedRow, at time.Time) {
-	s := all.slot(r.row.Key, r.about, at)
+	s := all.slot(r.row.Key, r.service, at)
 	if old := s.scannedRow; old != nil {
 		old.unanswered--
-		r.leased = r.leased || old.leased
+		r.isLeased = r.isLeased || old.isLeased
 	}
 	e := s.Entry
 	s.scannedRow, e.AskAt = r, at
@@ -76,7 +76,7 @@ func (all *entries) answered(a *Answer, due []store.Due, now time.Time) []store.
 		all.askAboutRow(r, now.Add(a.NextIn))
 	case a.Kind == NotAsked:
 		r.notAskable = append(r.notAskable, set)
-	case !r.leased && a.Kind == StateSame && r.row.CheckIn > poll/2 && a.NextIn >= poll: // asked about just now, and due again in time
+	case !r.isLeased && a.Kind == StateSame && r.row.CheckIn > poll/2 && a.NextIn >= poll: // asked about just now, and due again in time
 	default:
 		due = append(due, set)
 	}

@@ -44,17 +44,17 @@ func TestAScanWaitsForHands(t *testing.T) {
 		r := start(t, nil)
 		r.answerWithoutHand(false)
 		back := r.scan("c", "a", "b")
-		assert.Equal(t, []string{"0s: c, a, b"}, r.takeList(&r.asks))
+		assert.Equal(t, []string{"0s: c, a, b"}, r.takeList(&r.askedLists))
 		assert.Empty(t, back)
 		time.Sleep(50 * time.Millisecond)
 		r.setAnswer(nil)
 		r.HandsFree(1)
 		synctest.Wait()
-		assert.Len(t, r.takeList(&r.asks), 1)
+		assert.Len(t, r.takeList(&r.askedLists), 1)
 		assert.Empty(t, <-back)
 		r.HandsFree(1)
 		time.Sleep(time.Second)
-		assert.Empty(t, r.takeList(&r.asks), "they were asked about")
+		assert.Empty(t, r.takeList(&r.askedLists), "they were asked about")
 		r.stop()
 	})
 }
@@ -71,7 +71,7 @@ func TestAScanHandsBackWhatHangs(t *testing.T) {
 			{Ref: store.Ref{Key: key("b"), Row: 1}, In: 100 * time.Millisecond},
 		}, all)
 		time.Sleep(time.Second)
-		assert.Len(t, r.takeList(&r.asks), 1, "they are not asked about again")
+		assert.Len(t, r.takeList(&r.askedLists), 1, "they are not asked about again")
 		r.stop()
 	})
 }
@@ -110,10 +110,10 @@ func TestAScanOfWhatIsFollowed(t *testing.T) {
 		r := start(t, nil)
 		r.openBatch("a")
 		time.Sleep(firstPoll)
-		assert.Len(t, r.takeList(&r.asks), 1)
+		assert.Len(t, r.takeList(&r.askedLists), 1)
 		r.Asked([]inhand.Answer{answerTo(key("a"), inhand.StateSame)}) // the row is due again at once
 		assert.Empty(t, <-r.scan("a"))
-		for _, asks := range r.takeList(&r.asks) {
+		for _, asks := range r.takeList(&r.askedLists) {
 			assert.NotContains(t, asks, "a, a")
 		}
 		assert.Equal(t, batch.Submitting, r.asked[len(r.asked)-1].Row.State)
@@ -133,10 +133,10 @@ func TestAScanOfWhatIsFollowed(t *testing.T) {
 // row that an event brought, if its check is near and no later than the next question.
 func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 	for _, c := range []struct {
-		name          string
-		byEvent, sets bool
-		checkIn, next time.Duration
-		kind          inhand.EventKind
+		name                 string
+		isByEvent, setsCheck bool
+		checkIn, next        time.Duration
+		kind                 inhand.EventKind
 	}{
 		{"a poll", false, true, pollInterval, pollInterval, inhand.StateSame},
 		{"an event long before the poll", true, false, pollInterval, pollInterval, inhand.StateSame},
@@ -148,11 +148,11 @@ func TestWhenARowOfAScanIsDueAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, nil)
 				row := store.InFlight{Ref: store.Ref{Key: key("a"), Row: 7}, Version: 3, State: batch.Pending, CheckIn: c.checkIn}
-				assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), c.byEvent))
+				assert.Empty(t, r.Scanned([]store.InFlight{row}, time.Now(), c.isByEvent))
 				synctest.Wait()
 				q := r.asked[0]
 				due, _ := r.Asked([]inhand.Answer{{Question: &q, Kind: c.kind, NextIn: c.next}})
-				if c.sets {
+				if c.setsCheck {
 					assert.Equal(t, []store.Due{{Ref: row.Ref, In: c.next}}, due)
 				} else {
 					assert.Empty(t, due)

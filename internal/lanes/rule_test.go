@@ -18,9 +18,9 @@ func TestDue(t *testing.T) {
 	now := time.Unix(1000, 0)
 	early, late := now.Add(-time.Second), now.Add(time.Second)
 	for name, c := range map[string]struct {
-		entry entry
-		at    time.Time
-		in    request
+		entry     entry
+		wantAt    time.Time
+		wantQueue request
 	}{
 		"nobody asks":                             {entry{}, time.Time{}, requestNone},
 		"nobody asks, after a rest":               {entry{restUntil: early}, time.Time{}, requestNone},
@@ -37,9 +37,9 @@ func TestDue(t *testing.T) {
 		"found after its rest":                    {entry{request: requestFound, requestedFor: now, restUntil: early}, now, requestFound},
 		"named while it rests, and a claim looks": {entry{request: requestNamed, requestedFor: now, isClaimed: true, restUntil: late}, time.Time{}, requestNone},
 	} {
-		at, in := c.entry.due()
-		assert.Equal(t, c.in, in, name)
-		assert.Equal(t, c.at, at, name)
+		wantAt, wantQueue := c.entry.due()
+		assert.Equal(t, c.wantQueue, wantQueue, name)
+		assert.Equal(t, c.wantAt, wantAt, name)
 	}
 }
 

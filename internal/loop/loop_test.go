@@ -21,14 +21,14 @@ func TestRunStartsAgainAfterAPause(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var starts []time.Time
-		var told []error
+		var reportedErrs []error
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			loop.Run(ctx, func(context.Context) error {
 				starts = append(starts, time.Now())
 				return errTest
-			}, func(err error) { told = append(told, err) })
+			}, func(err error) { reportedErrs = append(reportedErrs, err) })
 		}()
 		time.Sleep(10 * time.Minute)
 		cancel()
@@ -44,8 +44,8 @@ func TestRunStartsAgainAfterAPause(t *testing.T) {
 			}
 		}
 		assert.Less(t, exact, 3, "with jitter")
-		assert.Len(t, told, len(starts), "every failure is told")
-		require.ErrorIs(t, told[0], errTest)
+		assert.Len(t, reportedErrs, len(starts), "every failure is told")
+		require.ErrorIs(t, reportedErrs[0], errTest)
 	})
 }
 
@@ -91,19 +91,19 @@ func TestRunEnds(t *testing.T) {
 func TestPanicsAreContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
-		var told error
+		var reportedErr error
 		loop.Run(t.Context(), func(context.Context) error {
 			if runs++; runs == 1 {
 				panic("boom")
 			}
 			return nil
-		}, func(err error) { told = err })
+		}, func(err error) { reportedErr = err })
 		assert.Equal(t, 2, runs)
-		var p *loop.PanicError
-		require.ErrorAs(t, told, &p)
-		assert.Equal(t, "boom", p.Value)
-		assert.EqualError(t, p, "panic: boom")
-		assert.Contains(t, string(p.Stack), "TestPanicsAreContained")
+		var panicErr *loop.PanicError
+		require.ErrorAs(t, reportedErr, &panicErr)
+		assert.Equal(t, "boom", panicErr.Value)
+		assert.EqualError(t, panicErr, "panic: boom")
+		assert.Contains(t, string(panicErr.Stack), "TestPanicsAreContained")
 	})
 	require.ErrorIs(t, loop.Contain(func() error { return errTest }), errTest)
 	require.NoError(t, loop.Contain(func() error { return nil }))

@@ -105,19 +105,19 @@ func (g *gate) admit(now time.Time) (passage, bool) {
 	return t, true
 }
 
-// result is what a request's answer means for a gate.
-type result uint8
+// gateResult is what a request's answer means for a gate.
+type gateResult uint8
 
 const (
-	resultTaken         result = iota // the ledger takes batches, or refused only this one
-	resultUnsure                      // the answer does not show the ledger's state
-	resultBusy                        // busy, or not reached
-	resultMisconfigured               // this client is refused
+	resultTaken         gateResult = iota // the ledger takes batches, or refused only this one
+	resultUnsure                          // the answer does not show the ledger's state
+	resultBusy                            // busy, or not reached
+	resultMisconfigured                   // this client is refused
 )
 
 // end ends a request. closed reports whether the request closed the gate, or the gate is still
 // closed for the reason of this request; opened reports whether it was opened.
-func (g *gate) end(t passage, res result, retryAfter time.Duration, now time.Time) (closed, opened bool) {
+func (g *gate) end(t passage, res gateResult, retryAfter time.Duration, now time.Time) (closed, opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i, end := slices.Index(g.underWay, t.began), len(g.underWay)-1

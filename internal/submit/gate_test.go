@@ -24,7 +24,7 @@ func mustRefuse(t *testing.T, g *gate, now time.Time) {
 }
 
 func TestTheGateClosesAndOneProbeOpensIt(t *testing.T) {
-	for _, res := range []result{resultBusy, resultMisconfigured} {
+	for _, res := range []gateResult{resultBusy, resultMisconfigured} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
 		require.Equal(t, 4, g.freePlaces(now))
@@ -82,7 +82,7 @@ func TestTheGatesPauseIsBounded(t *testing.T) {
 
 // A request that was sent before the gate closed is not a probe, whenever its answer comes.
 func TestOnlyTheProbeSpeaksForAClosedGate(t *testing.T) {
-	for _, res := range []result{resultBusy, resultMisconfigured, resultUnsure} {
+	for _, res := range []gateResult{resultBusy, resultMisconfigured, resultUnsure} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
 		late := mustAdmit(t, g, now)
@@ -190,7 +190,7 @@ func TestAHangingRequestKeepsNoPlace(t *testing.T) {
 
 // The late answer of a probe that hung does not change a gate that a later probe has opened.
 func TestALateAnswerIsNoNews(t *testing.T) {
-	for _, res := range []result{resultBusy, resultMisconfigured} {
+	for _, res := range []gateResult{resultBusy, resultMisconfigured} {
 		now := time.Unix(1000, 0)
 		g := newGate(4, time.Second)
 		g.end(mustAdmit(t, g, now), resultBusy, 0, now)

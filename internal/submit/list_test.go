@@ -20,7 +20,7 @@ import (
 
 // listLedger is a ledger that accepts lists, and answers with answers.
 type listLedger struct {
-	r       *submitterTest
+	test    *submitterTest
 	answers func(ids []batch.ID) error
 }
 
@@ -32,9 +32,9 @@ func (l *listLedger) SubmitList(_ context.Context, list []batch.Attempt) error {
 			panic(fmt.Sprintf("%+v", a))
 		}
 	}
-	l.r.mu.Lock()
-	l.r.lists = append(l.r.lists, joinIDs(ids))
-	l.r.mu.Unlock()
+	l.test.mu.Lock()
+	l.test.lists = append(l.test.lists, joinIDs(ids))
+	l.test.mu.Unlock()
 	return l.answers(ids)
 }
 
@@ -49,13 +49,13 @@ func joinIDs(ids []batch.ID) string {
 // startLists starts a submitter of a ledger that takes lists of up to most batches.
 func startLists(t *testing.T, most int, single func(context.Context, batch.Attempt) error, answers func(ids []batch.ID) error, change func(*submit.Options, *ledger)) *submitterTest {
 	ls := &listLedger{answers: answers}
-	ls.r = start(t, single, func(o *submit.Options, l *ledger) {
+	ls.test = start(t, single, func(o *submit.Options, l *ledger) {
 		l.lister, l.traits.MaxList = ls, most
 		if change != nil {
 			change(o, l)
 		}
 	})
-	return ls.r
+	return ls.test
 }
 
 func acceptList([]batch.ID) error { return nil }
@@ -76,10 +76,10 @@ func waitSettled(r *submitterTest) {
 
 func TestARunGoesInLists(t *testing.T) {
 	for name, c := range map[string]struct {
-		most, bytes  int
-		lists        []string
-		singles      string
-		preparer, no bool
+		most, bytes            int
+		lists                  []string
+		singles                string
+		prepares, takesNoLists bool
 	}{
 		"three at a time":        {most: 3, lists: []string{"abc", "def"}, singles: "g"},
 		"all at once":            {most: 100, lists: []string{"abcdefg"}},
@@ -87,17 +87,17 @@ func TestARunGoesInLists(t *testing.T) {
 		"not at all":             {most: 0, singles: "abcdefg"},
 		"as long as they may be": {most: 100, bytes: 2 * len("payload of a"), lists: []string{"ab", "cd", "ef"}, singles: "g"},
 		"each too long":          {most: 100, bytes: 3, singles: "abcdefg"},
-		"the client does not":    {most: 100, no: true, singles: "abcdefg"},
-		"what is prepared":       {most: 100, preparer: true, singles: "abcdefg"},
+		"the client does not":    {most: 100, takesNoLists: true, singles: "abcdefg"},
+		"what is prepared":       {most: 100, prepares: true, singles: "abcdefg"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := startLists(t, c.most, accept, acceptList, func(o *submit.Options, l *ledger) {
 					l.traits.MaxListBytes = c.bytes
-					if c.no {
+					if c.takesNoLists {
 						l.traits.MaxList = 0
 					}
-					if c.preparer {
+					if c.prepares {
 						l.preparer, l.traits.Prepares = emptyPrepare{}, true
 					}
 				})
@@ -252,12 +252,12 @@ func TestAListIsOneRequestToTheGate(t *testing.T) {
 		}, func(o *submit.Options, _ *ledger) { o.Retry = closedForASecond })
 		r.post(farUntil, "s", "a", "b", "c")
 		synctest.Wait()
-		assert.Equal(t, []event{{reportedAfter: 0, paused: true, all: true}}, r.eventsSoFar())
+		assert.Equal(t, []event{{reportedAfter: 0, isPause: true, ofLedger: true}}, r.eventsSoFar())
 		full = false
 		time.Sleep(time.Minute)
 		r.post(farUntil, "s", "a", "b", "c")
 		waitSettled(r)
 		require.Len(t, r.eventsSoFar(), 2)
-		assert.False(t, r.eventsSoFar()[1].paused)
+		assert.False(t, r.eventsSoFar()[1].isPause)
 	})
 }

@@ -108,7 +108,7 @@ func TestWhatIsKeptIsNotPreparedAgain(t *testing.T) {
 func TestWhatIsKeptGrows(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewed string
-		did     bool
+		isKept  bool
 		keeps   bool
 		want    string
 		posted  []string
@@ -135,7 +135,7 @@ func TestWhatIsKeptGrows(t *testing.T) {
 						assert.Empty(t, r.requestsSoFar(), "nothing is posted before it is kept")
 						assert.Equal(t, "kept", string(p.Was))
 						assert.Equal(t, c.renewed, string(p.Bytes))
-						return c.did, nil
+						return c.isKept, nil
 					},
 				}
 				var got []string
@@ -209,11 +209,11 @@ func TestPrepareFails(t *testing.T) {
 		return func(context.Context, batch.Attempt) ([]byte, error) { return []byte("not to be kept"), err }
 	}
 	for name, c := range map[string]struct {
-		prepare func(context.Context, batch.Attempt) ([]byte, error)
-		want    store.Finding
-		kind    batch.ErrorKind
-		asked   int
-		pauses  bool
+		prepare  func(context.Context, batch.Attempt) ([]byte, error)
+		want     store.Finding
+		kind     batch.ErrorKind
+		asked    int
+		isPaused bool
 	}{
 		"rejected":      {err(&dlt.Error{Kind: dlt.ErrRejected}), store.Refused, batch.KindRejected, 1, false},
 		"busy":          {err(dlt.ErrBusy), store.Failed, batch.KindBusy, 4, true},
@@ -244,7 +244,7 @@ func TestPrepareFails(t *testing.T) {
 				assert.Equal(t, c.kind, o.Error.Kind)
 				assert.True(t, o.Refund, "nothing was posted")
 				assert.False(t, o.Spend)
-				assert.Equal(t, c.pauses, len(r.eventsSoFar()) > 0, "told %v", r.eventsSoFar())
+				assert.Equal(t, c.isPaused, len(r.eventsSoFar()) > 0, "told %v", r.eventsSoFar())
 				r.stopAndWait()
 			})
 		})

@@ -21,9 +21,9 @@ import (
 // over.
 func TestTheGate(t *testing.T) {
 	for name, c := range map[string]struct {
-		err       error
-		maxProbes int           // within the minute for which the cause lasts
-		reopen    time.Duration // the longest time after the end of the cause
+		err           error
+		maxProbes     int           // within the minute for which the cause lasts
+		maxReopenTime time.Duration // the longest time after the end of the cause
 	}{
 		"busy":               {dlt.ErrBusy, 12, 20 * time.Second},
 		"unreachable":        {dlt.ErrUnavailable, 12, 20 * time.Second},
@@ -53,12 +53,12 @@ func TestTheGate(t *testing.T) {
 						assert.GreaterOrEqual(t, q.sentAfter-probes[i].sentAfter, e.RetryAfter)
 					}
 				}
-				time.Sleep(c.reopen)
+				time.Sleep(c.maxReopenTime)
 				synctest.Wait()
 				events := r.eventsSoFar()
 				require.Len(t, events, 2, "resumed, once")
-				assert.False(t, events[1].paused)
-				assert.True(t, events[1].all)
+				assert.False(t, events[1].isPause)
+				assert.True(t, events[1].ofLedger)
 				for _, o := range r.outcomes {
 					assert.False(t, o.Spend)
 					assert.NotEqual(t, store.Refused, o.Finding, "promise 10: nothing is burnt")
@@ -152,7 +152,7 @@ func TestPressureSlowsItsScope(t *testing.T) {
 				assert.ElementsMatch(t, want, r.findings())
 				events := r.eventsSoFar()
 				require.Len(t, events, 1)
-				assert.Equal(t, !others, events[0].all)
+				assert.Equal(t, !others, events[0].ofLedger)
 				if others {
 					assert.Equal(t, batch.ServiceID("busy"), events[0].service)
 				}

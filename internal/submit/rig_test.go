@@ -49,9 +49,9 @@ type request struct {
 
 type event struct {
 	reportedAfter time.Duration
-	paused        bool
+	isPause       bool
 	service       batch.ServiceID
-	all           bool
+	ofLedger      bool
 }
 
 // submitterTest is a submitter that runs, and a record of its work.

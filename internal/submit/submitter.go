@@ -55,12 +55,12 @@ func (o *Options) hangsAfter() time.Duration { return min(time.Second, o.Request
 
 // Submitter posts runs. All methods may be called concurrently.
 type Submitter struct {
-	ledger dlt.Ledger
-	o      *Options
-	pool   *pool.Pool
-	gates  *gates
-	sender *sender
-	wake   chan struct{}
+	ledger  dlt.Ledger
+	options *Options
+	pool    *pool.Pool
+	gates   *gates
+	sender  *sender
+	wake    chan struct{}
 
 	mu            sync.Mutex
 	queue         []run // taken and not yet given to a hand
@@ -81,7 +81,7 @@ type run struct {
 // New returns a submitter; Run makes it work.
 func New(l dlt.Ledger, o Options) *Submitter {
 	g := &gates{ledger: l, options: &o, byScope: map[Scope]*gate{}, forgetAt: maxGates}
-	s := &Submitter{ledger: l, o: &o, gates: g, sender: &sender{ledger: l, options: &o, gates: g}, wake: make(chan struct{}, 1)}
+	s := &Submitter{ledger: l, options: &o, gates: g, sender: &sender{ledger: l, options: &o, gates: g}, wake: make(chan struct{}, 1)}
 	s.pool = pool.New(o.MaxRequests, o.hangsAfter(), func() {
 		loop.Poke(s.wake)
 		o.Ready()
@@ -96,14 +96,14 @@ func New(l dlt.Ledger, o Options) *Submitter {
 // claimed than the gate lets through.
 func (s *Submitter) Room() (n int, again time.Duration) {
 	now := time.Now()
-	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.o.MaxBatches)
+	n = min(max(s.pool.Free(), s.pool.Recent(now)), s.options.MaxBatches)
 	s.mu.Lock()
 	if s.isStopped {
 		s.mu.Unlock()
 		return 0, 0
 	}
 	queued := s.queuedBatches()
-	if heavy := s.o.MaxBytes > 0 && s.payloadBytes >= s.o.MaxBytes; heavy {
+	if heavy := s.options.MaxBytes > 0 && s.payloadBytes >= s.options.MaxBytes; heavy {
 		n = 0
 	}
 	s.isFull = queued > 0 && n <= queued
@@ -125,12 +125,12 @@ func (s *Submitter) Room() (n int, again time.Duration) {
 
 // BytesLeft returns how many bytes of payloads may be taken, at least one; 0 means no bound.
 func (s *Submitter) BytesLeft() int {
-	if s.o.MaxBytes <= 0 {
+	if s.options.MaxBytes <= 0 {
 		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(1, s.o.MaxBytes-s.payloadBytes)
+	return max(1, s.options.MaxBytes-s.payloadBytes)
 }
 
 // Busy returns how many requests are under way.
@@ -193,7 +193,7 @@ func (s *Submitter) Post(r store.ClaimedRun, payloads [][]byte, until time.Time)
 // Return puts back claims that will not be posted.
 func (s *Submitter) Return(claims []store.Claim) {
 	for _, c := range claims {
-		s.o.Record(submitter.Unposted(c))
+		s.options.Record(submitter.Unposted(c))
 	}
 }
 
@@ -205,7 +205,7 @@ func (s *Submitter) Run(ctx context.Context) {
 	defer stopping()
 	for {
 		if left, room := s.dispatch(ctx, &hands); room || left && s.pool.Crowded() {
-			s.o.Ready() // Room counts a run with a hand as one, and does not count runs of a crowded service
+			s.options.Ready() // Room counts a run with a hand as one, and does not count runs of a crowded service
 		}
 		if ctx.Err() != nil {
 			break
@@ -265,7 +265,7 @@ func (s *Submitter) work(ctx context.Context, r run, hand *pool.Hand) {
 		}
 		hand.ReleaseQuietly(hung)
 		r, hand, ok = s.takeNext(ctx)
-		s.o.Ready()
+		s.options.Ready()
 	}
 	loop.Poke(s.wake)
 }
@@ -302,7 +302,7 @@ func (s *Submitter) takeNext(ctx context.Context) (run, *pool.Hand, bool) {
 // and puts the rest back. used reports whether anything was sent, and hung whether the last
 // request ran into its time limit.
 func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hung bool) {
-	at := batchesBeforeGate{s: s, batches: len(r.Batches)}
+	at := batchesBeforeGate{submitter: s, batches: len(r.Batches)}
 	defer at.passGate()
 	prepared := s.sender.runPrepared(r)
 	alone := 0 // batches before this index are sent one by one, since their list was refused or could not be taken yet
@@ -312,7 +312,7 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 			return used, hung
 		}
 		if r.payloads[i] == nil { // nothing to send: batch and lane wait, longer each time
-			s.o.Record(submitter.Judge(r.Batches[i], errNoPayload, true, s.o.Rules))
+			s.options.Record(submitter.Judge(r.Batches[i], errNoPayload, true, s.options.Rules))
 			s.Return(r.Batches[i+1:])
 			return used, hung
 		}
@@ -336,9 +336,9 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 		}
 		known := recordedPart(n, err)
 		for _, c := range r.Batches[i : i+known] {
-			o := submitter.Judge(c, err, wasSent(post), s.o.Rules)
+			o := submitter.Judge(c, err, wasSent(post), s.options.Rules)
 			o.Post, o.Report = post, reportOf(c, o, err, post.Took)
-			s.o.Record(o)
+			s.options.Record(o)
 		}
 		if err != nil {
 			s.Return(r.Batches[i+known:])
@@ -352,16 +352,16 @@ func (s *Submitter) post(ctx context.Context, r run, hand *pool.Hand) (used, hun
 
 // batchesBeforeGate counts the batches of a run between its hand and the gate.
 type batchesBeforeGate struct {
-	s       *Submitter
-	batches int
+	submitter *Submitter
+	batches   int
 }
 
 // passGate is called when the gate knows of the run, or never will.
 func (a *batchesBeforeGate) passGate() {
 	if a.batches > 0 {
-		a.s.mu.Lock()
-		a.s.batchesAtGate -= a.batches
-		a.s.mu.Unlock()
+		a.submitter.mu.Lock()
+		a.submitter.batchesAtGate -= a.batches
+		a.submitter.mu.Unlock()
 		a.batches = 0
 	}
 }

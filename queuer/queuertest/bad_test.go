@@ -40,15 +40,15 @@ func isClaimable(_ int, b batch.LaneBatch) bool { return b.Ready && b.State.Clai
 // brokenStrategies maps each broken strategy to the test of the suite that must catch it. Each
 // test gets new strategies.
 func brokenStrategies() map[string]struct {
-	test string
-	make func() queuer.Strategy
+	caughtBy    string
+	newStrategy func() queuer.Strategy
 } {
 	plain := func(sel func(batch.Lane) []batch.Run) func() queuer.Strategy {
 		return func() queuer.Strategy { return brokenStrategy(100, sel) }
 	}
 	return map[string]struct {
-		test string
-		make func() queuer.Strategy
+		caughtBy    string
+		newStrategy func() queuer.Strategy
 	}{
 		"sees nothing":        {"window", func() queuer.Strategy { return brokenStrategy(0, correctAnswer) }},
 		"passes conflicts":    {"answers_are_valid", plain(func(l batch.Lane) []batch.Run { return runsOf(l, isClaimable) })},
@@ -96,17 +96,17 @@ func brokenReliantStrategy(window int, sel func(batch.Lane) []batch.Run) queuer.
 func hidesFromPipelined(pass func(batch.LaneBatch) bool) func() queuer.Strategy {
 	return func() queuer.Strategy {
 		return brokenReliantStrategy(9, func(l batch.Lane) []batch.Run {
-			var at []int
+			var positions []int
 			rest := batch.Lane{KeepsOrder: l.KeepsOrder}
 			for p, b := range l.Batches {
 				if !pass(b) {
-					at, rest.Batches = append(at, p), append(rest.Batches, b)
+					positions, rest.Batches = append(positions, p), append(rest.Batches, b)
 				}
 			}
 			runs := queuer.Pipelined(9).Select(rest)
 			for _, run := range runs {
 				for i := range run {
-					run[i] = at[run[i]]
+					run[i] = positions[run[i]]
 				}
 			}
 			return runs
@@ -220,14 +220,14 @@ func remembersLastLane() queuer.Strategy {
 // The suite catches each broken strategy in the test about its fault.
 func TestSuiteReports(t *testing.T) {
 	if *badStrategy != "" {
-		queuertest.Run(t, brokenStrategies()[*badStrategy].make, &queuertest.Options{Rounds: 300})
+		queuertest.Run(t, brokenStrategies()[*badStrategy].newStrategy, &queuertest.Options{Rounds: 300})
 		return
 	}
 	for name, b := range brokenStrategies() {
 		t.Run(name, func(t *testing.T) {
-			out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSuiteReports$/^"+b.test+"$", "-test.timeout=30s", "-queuertest.bad="+name).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSuiteReports$/^"+b.caughtBy+"$", "-test.timeout=30s", "-queuertest.bad="+name).CombinedOutput()
 			assert.Error(t, err, "the suite lets it pass")
-			assert.Contains(t, string(out), "--- FAIL: TestSuiteReports/"+b.test, "%.2000s", out)
+			assert.Contains(t, string(out), "--- FAIL: TestSuiteReports/"+b.caughtBy, "%.2000s", out)
 		})
 	}
 }

@@ -32,9 +32,10 @@ type openBatch struct {
 	claimedTick  int // the tick of its last claim
 }
 
-// service simulates one lane and a ledger. A posted batch is accepted, fails without effect, or
-// ends in doubt. An accepted batch becomes final after a while, or is lost, in any order.
-type service struct {
+// simulatedService simulates one lane and a ledger. A posted batch is accepted, fails without
+// effect, or ends in doubt. An accepted batch becomes final after a while, or is lost, in any
+// order.
+type simulatedService struct {
 	t          *testing.T
 	name       batch.ServiceID
 	strategy   queuer.Strategy
@@ -46,12 +47,12 @@ type service struct {
 	keepsOrder bool // whether the ledger keeps the order of submission, for a strategy that relies on it
 }
 
-func newService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *service {
-	return &service{t: t, name: name, strategy: st, random: rng, keepsOrder: st.ReliesOnOrder}
+func newSimulatedService(t *testing.T, name batch.ServiceID, st queuer.Strategy, rng *rand.Rand) *simulatedService {
+	return &simulatedService{t: t, name: name, strategy: st, random: rng, keepsOrder: st.ReliesOnOrder}
 }
 
 // add appends a batch. It must be final in time, even if all batches before it have to go first.
-func (s *service) add(f batch.Footprint) *openBatch {
+func (s *simulatedService) add(f batch.Footprint) *openBatch {
 	b := &openBatch{seq: s.nextSeq, deadlineTick: s.tickNow + (len(s.open)+2)*maxTicks}
 	b.ID, b.State, b.Footprint = batch.ID(fmt.Sprint(s.nextSeq)), batch.Queued, f
 	s.nextSeq++
@@ -60,7 +61,7 @@ func (s *service) add(f batch.Footprint) *openBatch {
 }
 
 // visibleLane returns the lane as a store shows it, and the item of each position.
-func (s *service) visibleLane() (l batch.Lane, items []*openBatch) {
+func (s *simulatedService) visibleLane() (l batch.Lane, items []*openBatch) {
 	waiting := 0
 	for _, attempted := range []bool{true, false} {
 		for _, b := range s.open {
@@ -82,7 +83,7 @@ func (s *service) visibleLane() (l batch.Lane, items []*openBatch) {
 }
 
 // claim calls the strategy, checks the answer, and posts up to limit batches.
-func (s *service) claim(limit int) (posted int) {
+func (s *simulatedService) claim(limit int) (posted int) {
 	l, items := s.visibleLane()
 	runs := s.strategy.Select(l)
 	checkAnswer(s.t, l, runs)
@@ -107,7 +108,7 @@ func (s *service) claim(limit int) (posted int) {
 }
 
 // post posts a batch, and reports whether the run goes on.
-func (s *service) post(b *openBatch) bool {
+func (s *simulatedService) post(b *openBatch) bool {
 	for _, o := range s.open {
 		if o == b || !o.Footprint.Conflicts(b.Footprint) {
 			continue
@@ -137,7 +138,7 @@ func (s *service) post(b *openBatch) bool {
 }
 
 // tick lets time pass: the ledger decides the batches that are due.
-func (s *service) tick() {
+func (s *simulatedService) tick() {
 	s.tickNow++
 	for _, b := range slices.Clone(s.open) {
 		if s.tickNow > b.deadlineTick {
@@ -162,12 +163,12 @@ func (s *service) tick() {
 	}
 }
 
-func (s *service) traceEvent(what string, b *openBatch) {
+func (s *simulatedService) traceEvent(what string, b *openBatch) {
 	s.trace = append(s.trace, fmt.Sprintf("%d %s %s", s.tickNow, what, b.ID))
 }
 
 // String describes the service for a failure.
-func (s *service) String() string {
+func (s *simulatedService) String() string {
 	l, _ := s.visibleLane()
 	return fmt.Sprintf("tick %d; the last that happened: %q\n%s", s.tickNow, s.trace[max(0, len(s.trace)-12):], describe(l, nil))
 }
@@ -181,7 +182,7 @@ func (s suite) simulateServices(t *testing.T, test func(t *testing.T, r *rand.Ra
 }
 
 // runToEnd plays until all batches are final. No batch may be added afterwards.
-func (s *service) runToEnd() {
+func (s *simulatedService) runToEnd() {
 	for len(s.open) > 0 {
 		s.claim(1 << 30)
 		s.tick()
@@ -193,7 +194,7 @@ func (s *service) runToEnd() {
 func (s suite) testOrder(t *testing.T) {
 	st := s.newStrategy()
 	s.simulateServices(t, func(t *testing.T, r *rand.Rand) {
-		sv := newService(t, "s", st, r)
+		sv := newSimulatedService(t, "s", st, r)
 		for range 40 {
 			for range r.IntN(3) {
 				sv.add(randomFootprint(r))
@@ -211,7 +212,7 @@ func (s suite) testOrder(t *testing.T) {
 func (s suite) testStarvation(t *testing.T) {
 	st := s.newStrategy()
 	s.simulateServices(t, func(t *testing.T, r *rand.Rand) {
-		sv := newService(t, "s", st, r)
+		sv := newSimulatedService(t, "s", st, r)
 		for i := range 1 + r.IntN(3) {
 			sv.add(batch.Footprint{Writes: []string{fmt.Sprintf("aa%02x", i)}})
 		}
@@ -232,9 +233,9 @@ func (s suite) testFairness(t *testing.T) {
 	st := s.newStrategy()
 	play := func(t *testing.T, seed uint64, which ...int) [][]string {
 		t.Helper()
-		all := make([]*service, len(which))
+		all := make([]*simulatedService, len(which))
 		for i, k := range which {
-			all[i] = newService(t, batch.ServiceID(fmt.Sprint(k)), st, rand.New(rand.NewPCG(seed, uint64(k))))
+			all[i] = newSimulatedService(t, batch.ServiceID(fmt.Sprint(k)), st, rand.New(rand.NewPCG(seed, uint64(k))))
 			for range 10 * (1 + k) {
 				all[i].add(randomFootprint(all[i].random))
 			}
@@ -259,12 +260,12 @@ func (s suite) testFairness(t *testing.T) {
 		}
 	})
 
-	crowd := newService(t, "crowd", st, rand.New(rand.NewPCG(s.seed, 1)))
+	crowd := newSimulatedService(t, "crowd", st, rand.New(rand.NewPCG(s.seed, 1)))
 	for i := range st.Window + 100 {
 		crowd.add(batch.Footprint{Writes: []string{fmt.Sprintf("aa%06x", i)}})
 	}
 	for i := range 20 {
-		one := newService(t, "one", st, rand.New(rand.NewPCG(s.seed, uint64(i))))
+		one := newSimulatedService(t, "one", st, rand.New(rand.NewPCG(s.seed, uint64(i))))
 		crowd.claim(3)
 		one.add(batch.Footprint{Writes: []string{"aa000000"}})
 		require.Equal(t, 1, one.claim(3), "seed %d: one batch in a lane of its own leaves at once", s.seed)
