@@ -16,7 +16,7 @@ import (
 
 // actingPerson returns who acts, and why.
 func (v *visit) actingPerson() (batch.By, error) {
-	by := batch.By{Actor: v.by, Reason: strings.TrimSpace(v.form.Get("reason"))}
+	by := batch.By{Actor: v.person, Reason: strings.TrimSpace(v.form.Get("reason"))}
 	if by.Reason == "" {
 		return by, &refusal{http.StatusBadRequest, "Nothing was done", "Give a reason: the history keeps it."}
 	}
@@ -31,8 +31,8 @@ func checkConfirmed(form url.Values, want string) error {
 	return nil
 }
 
-// act carries out a form, upon the version that the person saw.
-func act(ctx context.Context, v *visit) (*answer, error) {
+// carryOutAct carries out a form, upon the version that the person saw.
+func carryOutAct(ctx context.Context, v *visit) (*answer, error) {
 	by, err := v.actingPerson()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 	case batch.ActionCancel, batch.ActionRequeue, batch.ActionDecide, batch.ActionWithdraw, batch.ActionAcquit:
 		to, err = v.actUponBatch(ctx, do, by)
 	case batch.ActionPause, batch.ActionResume, batch.ActionSetPolicy, batch.ActionRelease:
-		to, err = v.steer(ctx, do, by)
+		to, err = v.actUponLane(ctx, do, by)
 	case actAgree:
 		seen := operator.Settings{Service: batch.ServiceID(v.form.Get("service")), Ledger: v.form.Get("ledger"), Kept: v.form.Get("kept")}
 		to, err = link("lane", "service", string(seen.Service))+"#settings", v.desk.Agree(ctx, seen, by)
@@ -68,11 +68,11 @@ func act(ctx context.Context, v *visit) (*answer, error) {
 	}
 	// An act may have been done although its answer was lost.
 	v.forgetReads()
-	v.present.forget()
+	v.clockAndPause.forget()
 	if err != nil {
 		return nil, err
 	}
-	return &answer{to: to}, nil
+	return &answer{redirectTo: to}, nil
 }
 
 // actUponBatch acts upon a batch and returns the address of the page to show next.
@@ -96,8 +96,8 @@ func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) 
 	return link("batch", "service", string(seen.Service), "id", string(seen.ID), "done", string(do)) + "#done", err
 }
 
-// steer acts upon a lane or everything and returns the address of the page to show next.
-func (v *visit) steer(ctx context.Context, do batch.Action, by batch.By) (string, error) {
+// actUponLane acts upon a lane or everything and returns the address of the page to show next.
+func (v *visit) actUponLane(ctx context.Context, do batch.Action, by batch.By) (string, error) {
 	seen, err := seenControl(v.form)
 	if err != nil {
 		return "", err
@@ -122,8 +122,8 @@ func (v *visit) steer(ctx context.Context, do batch.Action, by batch.By) (string
 	return scopeLink(seen.Scope) + "&done=" + url.QueryEscape(string(do)) + "#done", err
 }
 
-// version reads the version that a form names.
-func version(form url.Values) (int64, error) {
+// parseVersion reads the version that a form names.
+func parseVersion(form url.Values) (int64, error) {
 	text := form.Get("version")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
@@ -134,7 +134,7 @@ func version(form url.Values) (int64, error) {
 
 // seenBatch returns the batch that the person saw.
 func seenBatch(form url.Values) (rec batch.Record, err error) {
-	if rec.Version, err = version(form); err != nil {
+	if rec.Version, err = parseVersion(form); err != nil {
 		return rec, err
 	}
 	rec.Service, rec.ID = batch.ServiceID(form.Get("service")), batch.ID(form.Get("id"))
@@ -146,7 +146,7 @@ func seenBatch(form url.Values) (rec batch.Record, err error) {
 
 // seenControl returns the control that the person saw.
 func seenControl(form url.Values) (c batch.Control, err error) {
-	if c.Version, err = version(form); err != nil {
+	if c.Version, err = parseVersion(form); err != nil {
 		return c, err
 	}
 	if c.Scope = batch.Only(batch.ServiceID(form.Get("service"))); form.Get("all") != "" {

@@ -16,10 +16,10 @@ type auditBody struct {
 	Pages   pager
 }
 
-// audit shows who did what: to all batches, to all lanes and to everything, or to one lane.
-func audit(ctx context.Context, v *visit) (*answer, error) {
+// auditPage shows who did what: to all batches, to all lanes and to everything, or to one lane.
+func auditPage(ctx context.Context, v *visit) (*answer, error) {
 	b := auditBody{Pages: pager{First: true, Page: "audit"}}
-	one, err := serviceOf(v.q)
+	one, err := serviceOf(v.query)
 	if err != nil {
 		return nil, err
 	}
@@ -30,13 +30,13 @@ func audit(ctx context.Context, v *visit) (*answer, error) {
 		}
 		slices.Reverse(b.Acts)
 	} else {
-		q := store.ActsQuery{After: store.Cursor(v.q.Get("after")), Limit: pageRows}
+		q := store.ActsQuery{After: store.Cursor(v.query.Get("after")), Limit: pageRows}
 		var next store.Cursor
 		if b.Acts, next, err = v.desk.Acts(ctx, q); err != nil {
 			return nil, err
 		}
 		if b.Pages.First = q.After == ""; next != "" {
-			b.Pages.Next = nextPageLink(v.q, "audit", "after", string(next))
+			b.Pages.Next = nextPageLink(v.query, "audit", "after", string(next))
 		}
 	}
 	return &answer{page: "audit", title: "Who did what", body: b}, nil

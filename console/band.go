@@ -16,7 +16,7 @@ const maxTopLineAge = 2 * time.Minute
 
 // topLine is the first line of each page, large enough to be read from a distance.
 type topLine struct {
-	mark
+	stateMark
 	Why string
 }
 
@@ -36,13 +36,13 @@ func (v *visit) readTopLine(ctx context.Context, a *answer) *topLine {
 // topLineOf returns the line about the worst incident.
 func topLineOf(o overview) topLine {
 	if o.State == operator.StatePart {
-		return topLine{mark{toneWarn, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
+		return topLine{stateMark{toneWarning, "warn", "Not everything was looked at"}, "the time was over before all lanes were reached"}
 	}
-	marks := map[operator.State]mark{
+	marks := map[operator.State]stateMark{
 		operator.StateStopped: {toneBad, "down", "No instance runs"},
 		operator.StateLedger:  {toneBad, "down", "Nothing is posted"},
-		operator.StatePerson:  {toneWarn, "person", "Needs a person"},
-		operator.StateWaits:   {toneWarn, "warn", "Waits, and goes on by itself"},
+		operator.StatePerson:  {toneWarning, "person", "Needs a person"},
+		operator.StateWaits:   {toneWarning, "warn", "Waits, and goes on by itself"},
 	}
 	if m, is := marks[o.State]; is {
 		why, more := o.Incidents[0].Text, ""
@@ -54,7 +54,7 @@ func topLineOf(o overview) topLine {
 		}
 		return topLine{m, strings.TrimSpace(why + " " + more)}
 	}
-	s, n := topLine{mark{toneOK, "ok", "All well"}, "no batch is open"}, 0
+	s, n := topLine{stateMark{toneOK, "ok", "All well"}, "no batch is open"}, 0
 	for _, m := range o.Moving {
 		n += m.Batches
 	}

@@ -53,9 +53,9 @@ type fact struct {
 	Alarm      bool
 }
 
-// oneBatch shows one batch.
-func oneBatch(ctx context.Context, v *visit) (*answer, error) {
-	key := batch.Key{Service: batch.ServiceID(v.q.Get("service")), ID: batch.ID(v.q.Get("id"))}
+// batchPage shows one batch.
+func batchPage(ctx context.Context, v *visit) (*answer, error) {
+	key := batch.Key{Service: batch.ServiceID(v.query.Get("service")), ID: batch.ID(v.query.Get("id"))}
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
@@ -81,12 +81,12 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Steps = steps(v.now, operator.Timeline(l.Record, attempts, history, v.now))
-	b.Done = actDone(v.q.Get("done"), history)
+	b.Steps = stepLines(v.now, operator.Timeline(l.Record, attempts, history, v.now))
+	b.Done = actDone(v.query.Get("done"), history)
 	if b.Before, b.After, err = v.neighbours(ctx, l.Record); err != nil {
 		return nil, err
 	}
-	b.Described, b.NotDescribed = v.describe.describe(ctx, v.store, l)
+	b.Described, b.NotDescribed = v.describer.describe(ctx, v.store, l)
 	b.Receipts = l.Record.Receipts[:min(len(l.Record.Receipts), maxPartsShown)]
 	b.MoreReceipts = len(l.Record.Receipts) - len(b.Receipts)
 	b.Reads, b.Writes = l.Footprint.Reads[:min(len(l.Footprint.Reads), maxPartsShown)], l.Footprint.Writes[:min(len(l.Footprint.Writes), maxPartsShown)]
@@ -113,7 +113,7 @@ func oneBatch(ctx context.Context, v *visit) (*answer, error) {
 // removedBatch shows the tombstone of a batch that retention removed.
 func removedBatch(v *visit, rec batch.Record) *answer {
 	return &answer{page: "batch", title: "Batch " + shortText(rec.ID), body: batchBody{
-		Rec: rec, Facts: factLines(v.now, rec), Steps: steps(v.now, operator.Timeline(rec, nil, nil, v.now)), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",
+		Rec: rec, Facts: factLines(v.now, rec), Steps: stepLines(v.now, operator.Timeline(rec, nil, nil, v.now)), NoRow: "Retention has removed the batch. What stands here is all that is kept of it, and nobody can act on it any more.",
 	}}
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// packed compresses and encodes a text as the form's selection field holds it.
-func packed(t *testing.T, text string) string {
+// packText compresses and encodes a text as the form's selection field holds it.
+func packText(t *testing.T, text string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, err := z.Write([]byte(text))
@@ -30,8 +30,8 @@ func packed(t *testing.T, text string) string {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes())
 }
 
-// allocated returns how many bytes a call of f allocates in total.
-func allocated(f func()) uint64 {
+// allocatedBytes returns how many bytes a call of f allocates in total.
+func allocatedBytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -55,9 +55,9 @@ func TestAShortFormTakesLittleMemory(t *testing.T) {
 		"deep":               `{"x":` + strings.Repeat("[", n),
 		"a long name":        `{"batches":[{"id":"` + strings.Repeat("x", n) + `"}],"x":1}`,
 	} {
-		form := packed(t, text)
+		form := packText(t, text)
 		var err error
-		bytes := allocated(func() { _, err = unpack(form) })
+		bytes := allocatedBytes(func() { _, err = unpackSelection(form) })
 		require.ErrorIs(t, err, batch.ErrInvalidInput, name)
 		assert.Less(t, bytes, uint64(100<<20), "%s: a form of %d bytes", name, len(form))
 		t.Logf("%s: a form of %d bytes takes %d KiB", name, len(form), bytes>>10)
@@ -72,15 +72,15 @@ func TestASelectionComesBack(t *testing.T) {
 		one.ID = batch.ID(fmt.Sprint(i))
 		s.Batches = append(s.Batches, one)
 	}
-	text, err := pack(s)
+	text, err := packSelection(s)
 	require.NoError(t, err)
-	got, err := unpack(text)
+	got, err := unpackSelection(text)
 	require.NoError(t, err)
 	assert.Equal(t, s, got)
 	s.Batches = append(s.Batches, operator.Seen{})
-	text, err = pack(s)
+	text, err = packSelection(s)
 	require.NoError(t, err)
-	_, err = unpack(text)
+	_, err = unpackSelection(text)
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 }
 
@@ -90,9 +90,9 @@ func TestTooManyFields(t *testing.T) {
 	fields := strings.Repeat("a&", 1<<20)
 	form := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader(fields))
 	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	v := &visit{Console: &Console{cross: http.NewCrossOriginProtection()}, r: form}
+	v := &visit{Console: &Console{crossOrigin: http.NewCrossOriginProtection()}, request: form}
 	var refusal *refusal
-	bytes := allocated(func() { require.ErrorAs(t, v.checkForm(httptest.NewRecorder()), &refusal) })
+	bytes := allocatedBytes(func() { require.ErrorAs(t, v.checkForm(httptest.NewRecorder()), &refusal) })
 	assert.Equal(t, http.StatusBadRequest, refusal.status)
 	assert.Less(t, bytes, uint64(32<<20))
 

@@ -49,25 +49,25 @@ func (b bulkBody) Narrowed() bool {
 	return slices.ContainsFunc(b.States, on) || slices.ContainsFunc(b.Kinds, on) || slices.ContainsFunc(b.Causes, on)
 }
 
-// bulk shows the form of a bulk action, and previews the action once one is chosen. It changes
+// bulkPage shows the form of a bulk action, and previews the action once one is chosen. It changes
 // nothing.
-func bulk(ctx context.Context, v *visit) (*answer, error) {
+func bulkPage(ctx context.Context, v *visit) (*answer, error) {
 	b := bulkBody{
-		Actions: textChoices(bulkActions, v.q["action"]), Rulings: rulings(v.q["ruling"]), States: choices(bulkStates, v.q["state"]),
-		Kinds: withSpaces(textChoices(batch.ErrorKinds(), v.q["error"])), Causes: textChoices(bulkCauses, v.q["cause"]),
-		Tag: v.q.Get("tag"), Older: v.q.Get("older"), Newer: v.q.Get("newer"), Quarantined: v.q.Get("quarantined") != "",
+		Actions: textChoices(bulkActions, v.query["action"]), Rulings: rulingChoices(v.query["ruling"]), States: choices(bulkStates, v.query["state"]),
+		Kinds: withSpaces(textChoices(batch.ErrorKinds(), v.query["error"])), Causes: textChoices(bulkCauses, v.query["cause"]),
+		Tag: v.query.Get("tag"), Older: v.query.Get("older"), Newer: v.query.Get("newer"), Quarantined: v.query.Get("quarantined") != "",
 	}
 	for i := range b.Causes {
 		b.Causes[i].Title = causeTitle(batch.Cause(b.Causes[i].Value))
 	}
-	service, err := serviceOf(v.q)
+	service, err := serviceOf(v.query)
 	if err != nil {
 		return nil, err
 	}
 	b.Service = shownService(service)
 	// A link from another page may leave the ruling open. Without it there is no preview yet.
-	if v.q.Has("action") && (v.q.Get("action") != string(batch.ActionDecide) || v.q.Get("ruling") != "") {
-		err := preview(ctx, v, &b, service)
+	if v.query.Has("action") && (v.query.Get("action") != string(batch.ActionDecide) || v.query.Get("ruling") != "") {
+		err := readPreview(ctx, v, &b, service)
 		if in, is := errors.AsType[*batch.InputError](err); is { // the form is shown again as it was filled in
 			r, _ := explainError(in)
 			b.Wrong = r.text
@@ -96,8 +96,8 @@ func textChoices[T ~string](all []T, on []string) []choice {
 	return list
 }
 
-// rulings returns the rulings of Decide, each with its statement.
-func rulings(on []string) []choice {
+// rulingChoices returns the rulings of Decide, each with its statement.
+func rulingChoices(on []string) []choice {
 	list := textChoices(batch.Rulings(), on)
 	for i, r := range batch.Rulings() {
 		list[i].Title += ": " + r.Statement()
@@ -105,9 +105,9 @@ func rulings(on []string) []choice {
 	return list
 }
 
-// preview adds the batches that the action would act upon.
-func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceID) error {
-	asked, err := parseBulk(v.q, service)
+// readPreview adds the batches that the action would act upon.
+func readPreview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceID) error {
+	asked, err := parseBulk(v.query, service)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func preview(ctx context.Context, v *visit, b *bulkBody, service *batch.ServiceI
 	case b.N > maxBulk || sel.More:
 		b.Not = "A browser takes " + strconv.Itoa(maxBulk) + " batches at most. Narrow the filter, or use the command: dltbatch bulk preview, and then dltbatch bulk run."
 	default:
-		b.Packed, err = pack(sel)
+		b.Packed, err = packSelection(sel)
 	}
 	return err
 }
@@ -149,10 +149,10 @@ func parseBulk(q url.Values, service *batch.ServiceID) (b operator.Bulk, err err
 	if b.Filter.Causes, err = parseWords("cause", bulkCauses, q["cause"]); err != nil {
 		return b, err
 	}
-	if b.Filter.OlderThan, err = duration("older", q.Get("older")); err != nil {
+	if b.Filter.OlderThan, err = parseDuration("older", q.Get("older")); err != nil {
 		return b, err
 	}
-	b.Filter.NewerThan, err = duration("newer", q.Get("newer"))
+	b.Filter.NewerThan, err = parseDuration("newer", q.Get("newer"))
 	return b, err
 }
 
@@ -170,7 +170,7 @@ func parseWords[T ~string](field string, all []T, texts []string) (list []T, err
 	return list, nil
 }
 
-func duration(field, text string) (time.Duration, error) {
+func parseDuration(field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}

@@ -22,11 +22,11 @@ const (
 // carriedBulks are the bulk actions that this process carries out: each runs in a goroutine that
 // outlives its request and keeps its progress in the store.
 type carriedBulks struct {
-	mu     sync.Mutex
-	closed bool
-	stops  map[string]context.CancelFunc // cancel functions, by token
-	ends   map[string]string             // why an action ended early, in words, by token
-	all    sync.WaitGroup
+	mu         sync.Mutex
+	isClosed   bool
+	cancels    map[string]context.CancelFunc // cancel functions, by token
+	endReasons map[string]string             // why an action ended early, in words, by token
+	goroutines sync.WaitGroup
 }
 
 // isUnderWay reports whether this process carries out the action with this token; if not, why says
@@ -34,7 +34,7 @@ type carriedBulks struct {
 func (u *carriedBulks) isUnderWay(token string) (is bool, why string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.stops[token] != nil, u.ends[token]
+	return u.cancels[token] != nil, u.endReasons[token]
 }
 
 // start runs do in a goroutine, unless the action with this token is under way. do returns why the
@@ -44,32 +44,32 @@ func (u *carriedBulks) start(ctx context.Context, token string, do func(ctx cont
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case u.closed:
+	case u.isClosed:
 		return nil, &refusal{http.StatusServiceUnavailable, "This console is shutting down", "Go on with the action in another one: it is kept."}
-	case u.stops[token] != nil:
+	case u.cancels[token] != nil:
 		return nil, nil //nolint:nilnil // nothing was started, and this is no error
-	case len(u.stops) >= maxCarried:
+	case len(u.cancels) >= maxCarried:
 		return nil, &refusal{http.StatusServiceUnavailable, "Too many bulk actions at once", "This console carries out others at present. The action is kept: go on with it when one of these has ended."}
 	}
-	if u.stops == nil || len(u.ends) >= maxKeptEnds {
-		u.ends = map[string]string{}
+	if u.cancels == nil || len(u.endReasons) >= maxKeptEnds {
+		u.endReasons = map[string]string{}
 	}
-	if u.stops == nil {
-		u.stops = map[string]context.CancelFunc{}
+	if u.cancels == nil {
+		u.cancels = map[string]context.CancelFunc{}
 	}
-	delete(u.ends, token)
+	delete(u.endReasons, token)
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	end := make(chan struct{})
-	u.stops[token] = stop
-	u.all.Go(func() {
+	u.cancels[token] = stop
+	u.goroutines.Go(func() {
 		defer close(end)
 		why := do(ctx)
 		stop()
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		delete(u.stops, token)
+		delete(u.cancels, token)
 		if why != "" {
-			u.ends[token] = why
+			u.endReasons[token] = why
 		}
 	})
 	return end, nil
@@ -78,12 +78,12 @@ func (u *carriedBulks) start(ctx context.Context, token string, do func(ctx cont
 // close cancels all actions, and waits until they have ended.
 func (u *carriedBulks) close() {
 	u.mu.Lock()
-	u.closed = true
-	for _, stop := range u.stops {
+	u.isClosed = true
+	for _, stop := range u.cancels {
 		stop()
 	}
 	u.mu.Unlock()
-	u.all.Wait()
+	u.goroutines.Wait()
 }
 
 // carryOut continues a kept action in this process. It returns when the action ends, or after

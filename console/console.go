@@ -39,15 +39,15 @@ import (
 )
 
 //go:embed page
-var files embed.FS
+var pageFiles embed.FS
 
 // Limits of one request.
 const (
 	pageTimeLimit = 10 * time.Second // for reading a page
 	actTimeLimit  = time.Minute      // for carrying out a form
 	pageRows      = 100              // rows of a list on one page
-	maxForm       = 8 << 20          // bytes of a form; the largest form holds a bulk selection
-	maxField      = 256              // fields of a form or an address, since each field takes much more memory than its text
+	maxFormSize   = 8 << 20          // bytes of a form; the largest form holds a bulk selection
+	maxFieldSize  = 256              // fields of a form or an address, since each field takes much more memory than its text
 )
 
 // Options of a console.
@@ -87,7 +87,7 @@ func New(s store.Store, o *Options) (*Console, error) {
 	}
 	c.store, c.bulks = s, operator.NewBulks(c.desk)
 	c.orders, _ = s.(order.Store)
-	c.overview, c.present, c.lanes = newShared(c.readOverview), newShared(c.readClockAndPause), newShared(c.readLanes)
+	c.overview, c.clockAndPause, c.lanes = newShared(c.readOverview), newShared(c.readClockAndPause), newShared(c.readLanes)
 	return c, nil
 }
 
@@ -96,7 +96,7 @@ func newConsole(o *Options) (c *Console, err error) {
 	if o == nil {
 		o = &Options{}
 	}
-	c = &Console{title: o.Title, actor: o.Actor, log: o.Logger, cross: http.NewCrossOriginProtection()}
+	c = &Console{title: o.Title, actor: o.Actor, log: o.Logger, crossOrigin: http.NewCrossOriginProtection()}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -104,14 +104,14 @@ func newConsole(o *Options) (c *Console, err error) {
 		c.title = "dltbatch"
 	}
 	c.log = slog.New(legible.Handler(c.log.Handler()))
-	c.describe = newDescriber(o.Describe, c.log)
-	if c.pages, err = template.New("").Funcs(templateFuncs()).ParseFS(files, "page/*.html"); err != nil {
+	c.describer = newDescriber(o.Describe, c.log)
+	if c.pages, err = template.New("").Funcs(templateFuncs()).ParseFS(pageFiles, "page/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	if c.style, err = files.ReadFile("page/style.css"); err != nil {
+	if c.style, err = pageFiles.ReadFile("page/style.css"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	if c.script, err = files.ReadFile("page/console.js"); err != nil {
+	if c.script, err = pageFiles.ReadFile("page/console.js"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	c.live.done = make(chan struct{})
@@ -120,27 +120,27 @@ func newConsole(o *Options) (c *Console, err error) {
 
 // Console is the handler of all pages. Its methods may be called concurrently.
 type Console struct {
-	shards      []*Console // the consoles of the single shards; nil if this console has one store
-	set         *Console   // the console of all shards; nil if the store is no shard
-	name        string     // name of the shard
-	store       store.Store
-	desk        *operator.Desk
-	bulks       *operator.Bulks
-	orders      order.Store // nil if the store keeps no orders
-	title       string
-	actor       func(*http.Request) (string, error)
-	log         *slog.Logger
-	cross       *http.CrossOriginProtection
-	pages       *template.Template
-	style       []byte
-	overview    *sharedAnswer[overview]
-	readMark    int64 // the number of acts before the last read; only the visitor who reads the overview uses it
-	present     *sharedAnswer[present]
-	lanes       *sharedAnswer[allLanes]
-	script      []byte
-	bulkActions carriedBulks
-	describe    *describer
-	live        liveStreams
+	shards        []*Console // the consoles of the single shards; nil if this console has one store
+	parent        *Console   // the console of all shards; nil if the store is no shard
+	name          string     // name of the shard
+	store         store.Store
+	desk          *operator.Desk
+	bulks         *operator.Bulks
+	orders        order.Store // nil if the store keeps no orders
+	title         string
+	actor         func(*http.Request) (string, error)
+	log           *slog.Logger
+	crossOrigin   *http.CrossOriginProtection
+	pages         *template.Template
+	style         []byte
+	overview      *sharedAnswer[overview]
+	readMark      int64 // the number of acts before the last read; only the visitor who reads the overview uses it
+	clockAndPause *sharedAnswer[clockAndPause]
+	lanes         *sharedAnswer[allLanes]
+	script        []byte
+	bulkActions   carriedBulks
+	describer     *describer
+	live          liveStreams
 }
 
 // Close ends the streams of pages that are kept up to date. It stops the bulk actions that this
@@ -149,17 +149,17 @@ type Console struct {
 // bulk action begins here; the pages still answer. Call Close when the server shuts down, by
 // [http.Server.RegisterOnShutdown], because [http.Server.Shutdown] waits for streams.
 func (c *Console) Close() {
-	c.live.end.Do(func() { close(c.live.done) })
+	c.live.endOnce.Do(func() { close(c.live.done) })
 	c.bulkActions.close()
 	for _, one := range c.shards {
 		one.Close()
 	}
 }
 
-// headers are sent with every answer. The referrer policy is same-origin because with no-referrer
-// browsers send "null" as the Origin of a form, and a form with that Origin and without
-// Sec-Fetch-Site is refused.
-var headers = map[string]string{
+// responseHeaders are sent with every answer. The referrer policy is same-origin because with
+// no-referrer browsers send "null" as the Origin of a form, and a form with that Origin and
+// without Sec-Fetch-Site is refused.
+var responseHeaders = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 	"X-Content-Type-Options":       "nosniff",
 	"X-Frame-Options":              "DENY",
@@ -171,14 +171,14 @@ var headers = map[string]string{
 
 // ServeHTTP implements [http.Handler].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range headers {
+	for name, value := range responseHeaders {
 		w.Header().Set(name, value)
 	}
 	if c.serveShard(w, r) {
 		return
 	}
-	if strings.Count(r.URL.RawQuery, "&") >= maxField {
-		write(w, http.StatusBadRequest, "text/plain; charset=utf-8", []byte("The address has too many fields.\n"))
+	if strings.Count(r.URL.RawQuery, "&") >= maxFieldSize {
+		writeAnswer(w, http.StatusBadRequest, "text/plain; charset=utf-8", []byte("The address has too many fields.\n"))
 		return
 	}
 	if r.Method == http.MethodGet && strings.TrimPrefix(r.URL.Path, "/") == "live" {
@@ -191,28 +191,28 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	v := &visit{Console: c, r: r, q: r.URL.Query(), now: time.Now().UTC()}
+	v := &visit{Console: c, request: r, query: r.URL.Query(), now: time.Now().UTC()}
 	a, err := v.answer(ctx, w)
 	if err != nil {
 		a = v.errorPage(ctx, err)
 	}
 	switch {
-	case a.to != "":
-		w.Header().Set("Location", a.to)
+	case a.redirectTo != "":
+		w.Header().Set("Location", a.redirectTo)
 		w.WriteHeader(http.StatusSeeOther)
-	case a.style:
-		write(w, http.StatusOK, "text/css; charset=utf-8", c.style)
+	case a.isStyle:
+		writeAnswer(w, http.StatusOK, "text/css; charset=utf-8", c.style)
 	case a.json != nil:
-		write(w, http.StatusOK, "application/json", a.json)
-	case a.script:
-		write(w, http.StatusOK, "text/javascript; charset=utf-8", c.script)
+		writeAnswer(w, http.StatusOK, "application/json", a.json)
+	case a.isScript:
+		writeAnswer(w, http.StatusOK, "text/javascript; charset=utf-8", c.script)
 	default:
-		v.show(ctx, w, a)
+		v.writePage(ctx, w, a)
 	}
 }
 
-// write writes an answer. Errors are ignored, because the visitor has then gone.
-func write(w http.ResponseWriter, status int, kind string, body []byte) {
+// writeAnswer writes an answer. Errors are ignored, because the visitor has then gone.
+func writeAnswer(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
@@ -225,35 +225,35 @@ type page func(ctx context.Context, v *visit) (*answer, error)
 func pageAt(path string) page {
 	switch strings.TrimPrefix(path, "/") {
 	case "":
-		return home
+		return homePage
 	case "lanes":
-		return lanes
+		return lanesPage
 	case "lane":
-		return lane
+		return lanePage
 	case "batches":
-		return batches
+		return batchesPage
 	case "batch":
-		return oneBatch
+		return batchPage
 	case "orders":
-		return orders
+		return ordersPage
 	case "search":
-		return search
+		return searchPage
 	case "search.json":
-		return suggest
+		return suggestionsAnswer
 	case "bulk":
-		return bulk
+		return bulkPage
 	case "bulks":
-		return bulks
+		return bulksPage
 	case "progress":
-		return progress
+		return progressPage
 	case "instances":
-		return instances
+		return instancesPage
 	case "audit":
-		return audit
+		return auditPage
 	case "style.css":
-		return func(context.Context, *visit) (*answer, error) { return &answer{style: true}, nil }
+		return func(context.Context, *visit) (*answer, error) { return &answer{isStyle: true}, nil }
 	case "console.js":
-		return func(context.Context, *visit) (*answer, error) { return &answer{script: true}, nil }
+		return func(context.Context, *visit) (*answer, error) { return &answer{isScript: true}, nil }
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func pageAt(path string) page {
 func changeAt(path string) page {
 	switch strings.TrimPrefix(path, "/") {
 	case "act":
-		return act
+		return carryOutAct
 	case "bulk":
 		return beginBulk
 	case "progress":
@@ -271,25 +271,25 @@ func changeAt(path string) page {
 	return nil
 }
 
-// present holds the time of the database, and whether everything is paused.
-type present struct {
-	at         time.Time
+// clockAndPause holds the time of the database, and whether everything is paused.
+type clockAndPause struct {
+	now        time.Time
 	everything batch.Control
 }
 
-func (c *Console) readClockAndPause(ctx context.Context) (present, error) {
+func (c *Console) readClockAndPause(ctx context.Context) (clockAndPause, error) {
 	if !c.store.Abilities().Has(store.CanSurvey) {
-		return present{at: time.Now().UTC()}, nil
+		return clockAndPause{now: time.Now().UTC()}, nil
 	}
 	s, err := c.store.Survey(ctx, store.SurveyQuery{Services: []batch.ServiceID{}})
-	return present{s.At, s.Everything}, err
+	return clockAndPause{s.At, s.Everything}, err
 }
 
 // forgetReads makes the next visitor read the store again, because an act was done.
 func (c *Console) forgetReads() {
 	c.overview.forget()
 	c.lanes.forget()
-	if c.set != nil {
-		c.set.overview.forget()
+	if c.parent != nil {
+		c.parent.overview.forget()
 	}
 }

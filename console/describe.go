@@ -17,30 +17,30 @@ type Field struct{ Name, Value string }
 
 // Limits of a description.
 const (
-	describeTime  = time.Second
-	describeTurns = 4 // descriptions at the same time, including hanging ones; each holds a payload
-	maxDescribed  = 30
+	describeTimeLimit = time.Second
+	maxDescribing     = 4 // descriptions at the same time, including hanging ones; each holds a payload
+	maxDescribed      = 30
 )
 
 // describer gets the application's descriptions of batches.
 type describer struct {
-	ask   func(batch.Batch) []Field // nil if the application describes nothing
-	turns chan struct{}
-	log   *slog.Logger
+	describeBatch func(batch.Batch) []Field // nil if the application describes nothing
+	turns         chan struct{}
+	log           *slog.Logger
 }
 
 func newDescriber(ask func(batch.Batch) []Field, log *slog.Logger) *describer {
-	return &describer{ask: ask, turns: make(chan struct{}, describeTurns), log: log}
+	return &describer{describeBatch: ask, turns: make(chan struct{}, maxDescribing), log: log}
 }
 
 // describe returns the application's description of a stored batch, or why there is none. A
 // description that hangs or panics delays its own page by a second at most, and affects no other
 // page.
 func (d *describer) describe(ctx context.Context, s store.Store, l store.Look) (fields []Field, why string) {
-	if d.ask == nil {
+	if d.describeBatch == nil {
 		return nil, ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, describeTime)
+	ctx, cancel := context.WithTimeout(ctx, describeTimeLimit)
 	defer cancel()
 	select {
 	case d.turns <- struct{}{}:
@@ -54,30 +54,30 @@ func (d *describer) describe(ctx context.Context, s store.Store, l store.Look) (
 	done := make(chan described, 1)
 	go func() {
 		defer func() { <-d.turns }()
-		var a described
-		a.err = loop.Contain(func() error {
+		var answer described
+		answer.err = loop.Contain(func() error {
 			payloads, err := s.Payloads(ctx, []store.Ref{l.Ref})
 			if err != nil || len(payloads) != 1 || payloads[0] == nil {
 				return errors.Join(errNoPayload, err)
 			}
 			rec := l.Record
-			a.fields = boundFields(d.ask(batch.Batch{
+			answer.fields = boundFields(d.describeBatch(batch.Batch{
 				Service: rec.Service, ID: rec.ID, Payload: payloads[0], DataChangeID: rec.DataChangeID, Tags: rec.Tags,
 				Footprint: l.Footprint, Budget: rec.Budget, TraceParent: rec.TraceParent,
 			}))
 			return nil
 		})
-		done <- a
+		done <- answer
 	}()
 	select {
-	case a := <-done:
-		if a.err == nil {
-			return a.fields, ""
+	case answer := <-done:
+		if answer.err == nil {
+			return answer.fields, ""
 		}
-		d.logFailure(ctx, l, a.err)
+		d.logFailure(ctx, l, answer.err)
 		return nil, "The application could not describe the batch: the log of the console's process says more."
 	case <-ctx.Done():
-		return nil, fmt.Sprintf("The application did not describe the batch within %s.", describeTime)
+		return nil, fmt.Sprintf("The application did not describe the batch within %s.", describeTimeLimit)
 	}
 }
 

@@ -19,14 +19,14 @@ func TestDescribe(t *testing.T) {
 	st := memory.New()
 	hang := make(chan struct{})
 	defer close(hang)
-	p := visitsWith(t, st, st, &console.Options{Describe: func(b batch.Batch) []console.Field {
+	p := newPersonWith(t, st, st, &console.Options{Describe: func(b batch.Batch) []console.Field {
 		switch b.ID {
 		case "panics":
 			panic(string(b.Payload))
 		case "hangs":
 			<-hang
 		case "hostile":
-			return append([]console.Field{{Name: hostile, Value: "a\x00b" + hostile}}, make([]console.Field, 1000)...)
+			return append([]console.Field{{Name: hostileText, Value: "a\x00b" + hostileText}}, make([]console.Field, 1000)...)
 		case "nothing":
 			return nil
 		}
@@ -35,13 +35,13 @@ func TestDescribe(t *testing.T) {
 	}})
 	for _, id := range []batch.ID{"good", "panics", "hangs", "hostile", "nothing"} {
 		require.NoError(t, st.Add(t.Context(), batch.Batch{
-			Service: "s", ID: id, Payload: []byte("ada, " + secret), Tags: batch.Tags{"invoice": "4711", "<b>": hostile},
+			Service: "s", ID: id, Payload: []byte("ada, " + secret), Tags: batch.Tags{"invoice": "4711", "<b>": hostileText},
 		}))
 	}
 	page := func(id batch.ID) string {
 		got := p.get("batch?service=s&id=" + string(id))
 		assert.NotContains(t, got.html, secret, id)
-		assert.NotContains(t, got.html, hostile, id)
+		assert.NotContains(t, got.html, hostileText, id)
 		assert.Contains(t, got.text(), "4711", "the tags")
 		return got.text()
 	}
@@ -53,7 +53,7 @@ func TestDescribe(t *testing.T) {
 	assert.NotContains(t, p.log.String(), secret)
 	assert.Contains(t, page("hostile"), `<script>alert(1)</script>`, "as a text")
 	assert.NotContains(t, page("nothing"), "describe")
-	for range 5 { // more than describeTurns
+	for range 5 { // more than maxDescribing
 		text := page("hangs")
 		assert.True(t, strings.Contains(text, "within 1s") || strings.Contains(text, "busy with descriptions"), text)
 	}
@@ -64,7 +64,7 @@ func TestDescribe(t *testing.T) {
 // newest first.
 func TestBatchesByTag(t *testing.T) {
 	inStores(t, func(p *person) {
-		p.serves(nil, "s")
+		p.recordServing(nil, "s")
 		for i, id := range []batch.ID{"b1", "b2", "b3"} {
 			require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: id, Payload: []byte("x"), Tags: batch.Tags{"invoice": []string{"4711", "4712", "4711"}[i]}}))
 		}
@@ -79,6 +79,6 @@ func TestBatchesByTag(t *testing.T) {
 			}
 			assert.Equal(p, want, strings.Join(ids, " "), address)
 		}
-		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"batches?tag=%3Dx", nil).status)
+		assert.Equal(p, http.StatusBadRequest, p.request(http.MethodGet, p.url+"batches?tag=%3Dx", nil).status)
 	})
 }

@@ -11,11 +11,11 @@ import (
 
 // element is an element of a page.
 type element struct {
-	name   string
-	attrs  map[string]string
-	parent *element
-	kids   []*element
-	chars  string // the characters of a text node, which has no name
+	name       string
+	attrs      map[string]string
+	parent     *element
+	children   []*element
+	characters string // the characters of a text node, which has no name
 }
 
 // text returns the text of the element and of all elements below it.
@@ -23,8 +23,8 @@ func (e *element) text() string {
 	var b strings.Builder
 	var walk func(e *element)
 	walk = func(e *element) {
-		b.WriteString(e.chars)
-		for _, k := range e.kids {
+		b.WriteString(e.characters)
+		for _, k := range e.children {
 			walk(k)
 		}
 	}
@@ -32,18 +32,19 @@ func (e *element) text() string {
 	return b.String()
 }
 
-// void are the elements without an end tag.
-var void = []string{"meta", "link", "input", "br", "hr"}
+// voidElements are the elements without an end tag.
+var voidElements = []string{"meta", "link", "input", "br", "hr"}
 
-// known are the names of the elements that the pages use. Any other element would come from data.
-var known = []string{
+// knownElements are the names of the elements that the pages use. Any other element would come
+// from data.
+var knownElements = []string{
 	"html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "li", "form", "label", "input", "button", "main", "h1", "h2", "h3",
 	"p", "strong", "small", "time", "span", "section", "article", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd",
 	"fieldset", "legend", "select", "option", "code", "pre", "kbd", "details", "summary", "footer", "svg", "polyline", "polygon", "line", "defs", "symbol", "ol", "path", "circle", "use", "datalist", "progress", "script",
 }
 
-// attributes are the names of the attributes that the pages use.
-var attributes = []string{
+// knownAttributes are the names of the attributes that the pages use.
+var knownAttributes = []string{
 	"lang", "charset", "name", "content", "rel", "href", "class", "id", "for", "type", "value", "method", "action", "role", "tabindex", "scope", "datetime",
 	"open", "required", "disabled", "checked", "selected", "maxlength", "pattern", "autocomplete", "autocapitalize", "spellcheck", "inputmode",
 	"src", "viewBox", "height", "preserveAspectRatio", "points", "d", "cx", "cy", "r", "x1", "x2", "y1", "y2", "placeholder", "list", "hidden", "title", "data-copy", "data-look", "data-word", "max", "aria-sort",
@@ -73,8 +74,8 @@ func parse(text string) (*element, error) {
 				}
 				e.attrs[a.Name.Local] = a.Value
 			}
-			at.kids = append(at.kids, e)
-			if !slices.Contains(void, e.name) {
+			at.children = append(at.children, e)
+			if !slices.Contains(voidElements, e.name) {
 				at = e
 			}
 		case xml.EndElement:
@@ -83,7 +84,7 @@ func parse(text string) (*element, error) {
 			}
 			at = at.parent
 		case xml.CharData:
-			at.kids = append(at.kids, &element{chars: string(t), parent: at})
+			at.children = append(at.children, &element{characters: string(t), parent: at})
 		}
 	}
 	if at != root {
@@ -94,7 +95,7 @@ func parse(text string) (*element, error) {
 
 // all returns the elements below e that have this name, in order.
 func (e *element) all(name string) (found []*element) {
-	for _, k := range e.kids {
+	for _, k := range e.children {
 		if k.name != "" && (k.name == name || name == "") {
 			found = append(found, k)
 		}
@@ -120,11 +121,11 @@ func (e *element) faults() (faults []string) {
 	}
 	level := 0
 	for _, x := range e.all("") {
-		if !slices.Contains(known, x.name) {
+		if !slices.Contains(knownElements, x.name) {
 			say("<%s> is not of the console", x.name)
 		}
 		for name, value := range x.attrs {
-			if !slices.Contains(attributes, name) {
+			if !slices.Contains(knownAttributes, name) {
 				say("<%s %s> is not of the console", x.name, name)
 			}
 			switch name {

@@ -32,10 +32,10 @@ type failure struct {
 // errorPage returns the page about an error.
 func (v *visit) errorPage(ctx context.Context, err error) *answer {
 	r, f := explainError(err)
-	if r.status == http.StatusServiceUnavailable && v.r.Context().Err() == nil {
-		v.log.ErrorContext(ctx, "console: the store failed", slog.String("page", v.r.URL.Path), slog.Any("error", err))
+	if r.status == http.StatusServiceUnavailable && v.request.Context().Err() == nil {
+		v.log.ErrorContext(ctx, "console: the store failed", slog.String("page", v.request.URL.Path), slog.Any("error", err))
 	}
-	if v.r.Method == http.MethodPost && r.status >= http.StatusInternalServerError {
+	if v.request.Method == http.MethodPost && r.status >= http.StatusInternalServerError {
 		r.text += " It is not known whether the act was done: look before you do it again, which is harmless."
 	}
 	f.Text = r.text
@@ -45,14 +45,14 @@ func (v *visit) errorPage(ctx context.Context, err error) *answer {
 // explainError puts an error into words. An error that this package does not know is not shown: it
 // may quote the address of a database.
 func explainError(err error) (refusal, failure) {
-	const nothing = "Nothing was done"
+	const nothingDone = "Nothing was done"
 	var f failure
 	if own, is := errors.AsType[*refusal](err); is {
 		return *own, f
 	}
 	if moved, is := errors.AsType[*batch.MovedOnError](err); is {
 		text, f := explainMovedOn(moved)
-		return refusal{http.StatusConflict, nothing, text}, f
+		return refusal{http.StatusConflict, nothingDone, text}, f
 	}
 	if in, is := errors.AsType[*batch.InputError](err); is {
 		text := fmt.Sprintf("%s is wrong: want %s.", in.Field, in.Want)
@@ -75,11 +75,11 @@ func explainError(err error) (refusal, failure) {
 		text   string
 	}{
 		{batch.ErrNotFound, http.StatusNotFound, "No such batch", "It was never stored, or retention has removed it."},
-		{batch.ErrMovedOn, http.StatusConflict, nothing, "It has changed since you saw it. Look at it again, and decide about that."},
-		{batch.ErrInDoubt, http.StatusConflict, nothing, "An attempt may still take effect, so the batch can neither be cancelled nor given up yet."},
-		{batch.ErrNotAllowed, http.StatusConflict, nothing, "The state of the batch does not allow this."},
-		{operator.ErrNotRecorded, http.StatusConflict, nothing, "No instance has recorded the settings of this lane's ledger yet. An instance of this version that serves the lane records them."},
-		{operator.ErrDisagree, http.StatusConflict, nothing, "The instances disagree about the settings of this lane's ledger. Correct the instance that is wrong, and then say so under the settings of its lane."},
+		{batch.ErrMovedOn, http.StatusConflict, nothingDone, "It has changed since you saw it. Look at it again, and decide about that."},
+		{batch.ErrInDoubt, http.StatusConflict, nothingDone, "An attempt may still take effect, so the batch can neither be cancelled nor given up yet."},
+		{batch.ErrNotAllowed, http.StatusConflict, nothingDone, "The state of the batch does not allow this."},
+		{operator.ErrNotRecorded, http.StatusConflict, nothingDone, "No instance has recorded the settings of this lane's ledger yet. An instance of this version that serves the lane records them."},
+		{operator.ErrDisagree, http.StatusConflict, nothingDone, "The instances disagree about the settings of this lane's ledger. Correct the instance that is wrong, and then say so under the settings of its lane."},
 		{store.ErrUnsupported, http.StatusNotImplemented, "This store cannot do it", "The store of this console lacks the ability for it. The stores of this module have all of them."},
 		{context.DeadlineExceeded, http.StatusGatewayTimeout, "It took too long", "The database did not answer in time."},
 	} {
@@ -92,18 +92,18 @@ func explainError(err error) (refusal, failure) {
 
 // explainMovedOn says what has changed, and leads to the page that shows the present state.
 func explainMovedOn(e *batch.MovedOnError) (text string, f failure) {
-	const again = " Look at it again, and decide about that."
+	const lookAgain = " Look at it again, and decide about that."
 	switch now := e.Now; {
 	case now.ID == "":
 		f.To, f.Name = scopeLink(e.Control.Scope), e.Control.Scope.String()+" as it is now"
-		return "It has changed since you saw it." + again, f
+		return "It has changed since you saw it." + lookAgain, f
 	case now.Version == e.Seen:
 		text = "The batch has changed since you saw it: it was removed and added again."
 	default:
 		text = fmt.Sprintf("The batch has changed since you saw it: it was at version %d and is %s at version %d now.", e.Seen, now.State, now.Version)
 	}
 	f.To, f.Name = batchLink(e.Now.Key), "the batch as it is now"
-	return text + again, f
+	return text + lookAgain, f
 }
 
 // settingsText puts a [operator.SettingsError] into words.

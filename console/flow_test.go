@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// staged returns the stats of two instances that report an interval each 15 s, with one count for
-// each number in open.
-func staged(open ...int) store.Stats {
+// stagedStats returns the stats of two instances that report an interval each 15 s, with one count
+// for each number in open.
+func stagedStats(open ...int) store.Stats {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var s store.Stats
 	for n, o := range open {
@@ -36,7 +36,7 @@ func staged(open ...int) store.Stats {
 	return s
 }
 
-func numbers(b *flowBody) map[string]string {
+func plotNumbers(b *flowBody) map[string]string {
 	all := map[string]string{}
 	for _, p := range b.Plots {
 		all[p.Title] = p.Number
@@ -47,12 +47,12 @@ func numbers(b *flowBody) map[string]string {
 // Rates add up over all instances, the rate of added batches follows from the growth, and the
 // times are shown separately.
 func TestFlow(t *testing.T) {
-	b := newFlow(staged(100, 115, 160, 190))
-	assert.Equal(t, map[string]string{"Open": "190", "Final": "4.0/s", "Added": "6.0/s", "Queue time": "5 min", "Submit time": "20 ms", "Finality": "4.0 s"}, numbers(b))
+	b := newFlow(stagedStats(100, 115, 160, 190))
+	assert.Equal(t, map[string]string{"Open": "190", "Final": "4.0/s", "Added": "6.0/s", "Queue time": "5 min", "Submit time": "20 ms", "Finality": "4.0 s"}, plotNumbers(b))
 	for _, p := range b.Plots {
 		assert.NotEmpty(t, p.Points, p.Title)
 	}
-	s := staged(100, 115, 160, 190)
+	s := stagedStats(100, 115, 160, 190)
 	cells := operator.Cells(s.Instances)
 	rates, from := addedRates(append(s.Earlier, s.OpenAt()), cells, 0)
 	assert.Equal(t, []float64{5, 7, 6}, rates)
@@ -61,24 +61,24 @@ func TestFlow(t *testing.T) {
 	assert.True(t, math.IsNaN(rates[0]) && math.IsNaN(rates[1]), "nobody has shown what became final then: %v", rates)
 	assert.InDelta(t, 6, rates[2], 0)
 
-	b = newFlow(staged(190, 130, 100, 100))
-	assert.Equal(t, "4.0/s", numbers(b)["Added"])
+	b = newFlow(stagedStats(190, 130, 100, 100))
+	assert.Equal(t, "4.0/s", plotNumbers(b)["Added"])
 	assert.Contains(t, b.Plots[0].About, "90 fewer than 45 s ago")
 }
 
 // A number that is not known is shown as not known.
 func TestFlowUnknown(t *testing.T) {
 	assert.Nil(t, newFlow(store.Stats{}))
-	s := staged(7)
+	s := stagedStats(7)
 	s.Instances = nil
 	b := newFlow(s)
-	assert.Equal(t, map[string]string{"Open": "7", "Final": "not known", "Added": "not known", "Queue time": "5 min", "Submit time": "none", "Finality": "none"}, numbers(b))
-	s = staged(7, 9)
+	assert.Equal(t, map[string]string{"Open": "7", "Final": "not known", "Added": "not known", "Queue time": "5 min", "Submit time": "none", "Finality": "none"}, plotNumbers(b))
+	s = stagedStats(7, 9)
 	for i := range s.Instances {
 		s.Instances[i].Unseen, s.Instances[i].Live = time.Hour, false // the instance has gone
 	}
-	assert.Equal(t, "not known", numbers(newFlow(s))["Final"])
-	s = staged(7, 9)
+	assert.Equal(t, "not known", plotNumbers(newFlow(s))["Final"])
+	s = stagedStats(7, 9)
 	s.Instances[0].Flows[0] = store.Flow{Ago: -time.Hour}
 	require.NotPanics(t, func() { newFlow(s) })
 }

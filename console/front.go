@@ -12,10 +12,10 @@ import (
 // ones.
 const maxFrontRows = 12
 
-// front is the picture of a lane's front: a row of text for each batch, and a drawing beside the
-// rows whose lines show which batch waits for which. The rows alone say everything that the
-// drawing shows.
-type front struct {
+// frontPicture is the picture of a lane's front: a row of text for each batch, and a drawing
+// beside the rows whose lines show which batch waits for which. The rows alone say everything that
+// the drawing shows.
+type frontPicture struct {
 	operator.Front
 	Lines           []frontLine
 	Arcs            []arc
@@ -24,7 +24,7 @@ type front struct {
 
 type frontLine struct {
 	operator.FrontRow
-	Mark mark
+	Mark stateMark
 	Y    int
 }
 
@@ -33,21 +33,21 @@ type arc struct{ Line, Head string }
 
 // Lengths of the drawing, in hundredths of a rem.
 const (
-	rowHigh  = 400
-	drawWide = 300
-	nodeX    = 220
+	rowHeight = 400
+	drawWidth = 300
+	nodeX     = 220
 )
 
-func drawFront(f operator.Front) front {
+func drawFront(f operator.Front) frontPicture {
 	for _, r := range f.Rows {
 		if len(r.Blocker.ID) <= maxID {
 			continue
 		}
 		f.Text = strings.ReplaceAll(f.Text, string(r.Blocker.ID), shortText(r.Blocker.ID))
 	}
-	d := front{Front: f, ViewBox: fmt.Sprintf("0 0 %d %d", drawWide, rowHigh*len(f.Rows)), Height: fmt.Sprintf("%drem", rowHigh/100*len(f.Rows))}
+	d := frontPicture{Front: f, ViewBox: fmt.Sprintf("0 0 %d %d", drawWidth, rowHeight*len(f.Rows)), Height: fmt.Sprintf("%drem", rowHeight/100*len(f.Rows))}
 	for i, r := range f.Rows {
-		d.Lines = append(d.Lines, frontLine{r, frontMark(r), rowHigh*i + rowHigh/2})
+		d.Lines = append(d.Lines, frontLine{r, frontMark(r), rowHeight*i + rowHeight/2})
 	}
 	for i, r := range f.Rows {
 		if r.Blocked >= 0 && r.Blocked != i {
@@ -59,7 +59,7 @@ func drawFront(f operator.Front) front {
 
 // drawArc draws an arc. The longer it is, the wider it is, so that several arcs do not overlap.
 func drawArc(from, to int) arc {
-	rows := max(from-to, to-from) / rowHigh
+	rows := max(from-to, to-from) / rowHeight
 	x := max(20, nodeX-90-18*rows)
 	tip := nodeX - 75
 	return arc{
@@ -68,23 +68,23 @@ func drawArc(from, to int) arc {
 	}
 }
 
-func frontMark(r operator.FrontRow) mark {
-	m := mark{Tone: toneWait, Icon: "clock", Word: r.Word}
+func frontMark(r operator.FrontRow) stateMark {
+	m := stateMark{Tone: toneWaiting, Icon: "clock", Word: r.Word}
 	switch r.Cause {
 	case batch.CauseReady:
 		m.Tone, m.Icon = toneOK, "go"
 	case batch.CausePaused:
-		m.Tone, m.Icon = toneWarn, "pause"
+		m.Tone, m.Icon = toneWarning, "pause"
 	case batch.CauseHalted:
 		m.Tone, m.Icon = toneBad, "halt"
 	case batch.CauseDelayed:
-		m.Tone, m.Icon = toneWarn, "clock"
+		m.Tone, m.Icon = toneWarning, "clock"
 	case batch.CauseClaimed:
-		m.Tone, m.Icon = toneRun, "send"
+		m.Tone, m.Icon = toneRunning, "send"
 	case batch.CauseLedger:
-		m.Tone, m.Icon = toneRun, "ledger"
+		m.Tone, m.Icon = toneRunning, "ledger"
 	case batch.CauseInDoubt, operator.CauseUnknown:
-		m.Tone, m.Icon = toneWarn, "doubt"
+		m.Tone, m.Icon = toneWarning, "doubt"
 	case batch.CauseDecision, batch.CauseHeld, batch.CauseUnserved:
 		m.Tone, m.Icon = toneBad, "person"
 	case batch.CauseSettling:

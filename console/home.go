@@ -26,7 +26,7 @@ type overview struct {
 
 func (c *Console) readOverview(ctx context.Context) (o overview, err error) {
 	// A kept report of causes is used only if no visitor has acted since the last survey.
-	acts := c.overview.acts.Load()
+	acts := c.overview.actCount.Load()
 	if o.Situation, err = c.desk.Situation(ctx, operator.CausesQuery{Within: homeTimeLimit, Kept: acts == c.readMark}); err != nil {
 		return o, err
 	}
@@ -56,9 +56,9 @@ type stateCount struct {
 	N     int
 }
 
-// home shows the first page.
-func home(ctx context.Context, v *visit) (*answer, error) {
-	read, keeps := v.overview.get, v.q.Get("keep") != ""
+// homePage shows the first page.
+func homePage(ctx context.Context, v *visit) (*answer, error) {
+	read, keeps := v.overview.get, v.query.Get("keep") != ""
 	if keeps {
 		read = v.overview.getMaybeOld
 	}
@@ -66,7 +66,7 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	look := v.overview.reads.Load()
+	look := v.overview.readCount.Load()
 	b := homeBody{Situation: o.Situation, Keeps: keeps, Every: keepUpInterval, Flow: newFlow(o.Stats), Age: o.Causes.Age + old, CountsAge: o.Stats.Age + old}
 	b.Shards = o.rows()
 	b.States = stateCounts(o.Stats.Open)
@@ -84,13 +84,13 @@ func home(ctx context.Context, v *visit) (*answer, error) {
 	b.Held = b.Held[:min(len(b.Held), homeListRows)]
 	a := &answer{page: "home", title: "What is wrong", body: b, live: &liveLink{To: "./?keep=1", Look: look}}
 	if keeps {
-		a.again, a.live = keepUpInterval, &liveLink{On: true, To: "./", Look: look}
+		a.reloadAfter, a.live = keepUpInterval, &liveLink{On: true, To: "./", Look: look}
 	}
 	return a, nil
 }
 
-// closedFirst sorts paused and halted lanes before lanes that only have a policy.
-func closedFirst(c batch.Control) int {
+// closedRank sorts paused and halted lanes before lanes that only have a policy.
+func closedRank(c batch.Control) int {
 	if c.Closed() {
 		return 0
 	}

@@ -15,9 +15,9 @@ type instancesBody struct {
 	Pages pager
 }
 
-// instances lists the instances of Runners, live ones and gone ones.
-func instances(ctx context.Context, v *visit) (*answer, error) {
-	from, err := parsePlace(v.q.Get("from"))
+// instancesPage lists the instances of Runners, live ones and gone ones.
+func instancesPage(ctx context.Context, v *visit) (*answer, error) {
+	from, err := parsePlace(v.query.Get("from"))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func instances(ctx context.Context, v *visit) (*answer, error) {
 	begin := min(from, b.All)
 	end := min(begin+pageRows, b.All)
 	if b.Rows = s.Instances[begin:end]; end < b.All {
-		b.Pages.Next = nextPageLink(v.q, "instances", "from", strconv.Itoa(end))
+		b.Pages.Next = nextPageLink(v.query, "instances", "from", strconv.Itoa(end))
 	}
 	return &answer{page: "instances", title: "Instances", body: b}, nil
 }

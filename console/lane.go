@@ -10,21 +10,21 @@ import (
 // laneBody is the data of the page of one lane, or of everything.
 type laneBody struct {
 	Control  batch.Control
-	Front    front
+	Front    frontPicture
 	Settings operator.Settings
 	Offers   []offer
 	History  []batch.Act
 	Done     *batch.Act
 }
 
-// lane shows one lane, or everything.
-func lane(ctx context.Context, v *visit) (*answer, error) {
-	name, err := parseService(v.q.Get("service"))
+// lanePage shows one lane, or everything.
+func lanePage(ctx context.Context, v *visit) (*answer, error) {
+	name, err := parseService(v.query.Get("service"))
 	if err != nil {
 		return nil, err
 	}
 	scope := batch.Only(name)
-	if v.q.Get("all") != "" {
+	if v.query.Get("all") != "" {
 		scope = batch.Everything()
 	}
 	var b laneBody
@@ -44,7 +44,7 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 	if b.History, err = v.desk.LaneHistory(ctx, scope); err != nil {
 		return nil, err
 	}
-	b.Done = actDone(v.q.Get("done"), b.History)
+	b.Done = actDone(v.query.Get("done"), b.History)
 	b.Offers = v.laneOffers(b.Control, b.Settings)
 	if !scope.All {
 		if err := v.askUnknown(ctx, scope.Service, b.Offers); err != nil {
@@ -53,7 +53,7 @@ func lane(ctx context.Context, v *visit) (*answer, error) {
 	}
 	title := "Everything"
 	if !scope.All {
-		title = "Lane " + service(scope.Service)
+		title = "Lane " + serviceText(scope.Service)
 	}
 	return &answer{page: "lane", title: title, body: b}, nil
 }

@@ -51,14 +51,14 @@ func (r laneRow) attempted() (n int) {
 	return n
 }
 
-func (r laneRow) has(s batch.State) bool {
+func (r laneRow) hasState(s batch.State) bool {
 	return slices.ContainsFunc(r.Attempted, func(c stateCount) bool { return c.State == s })
 }
 
 // laneView is one list of lanes, with its title and the condition that selects a lane for it.
 type laneView struct {
 	name, title string
-	holds       func(laneRow) bool
+	includes    func(laneRow) bool
 }
 
 // link returns the view's address.
@@ -71,7 +71,7 @@ func (l laneView) link() string {
 
 var laneViews = []laneView{
 	{"", "All open", func(laneRow) bool { return true }},
-	{"doubt", "In doubt", func(r laneRow) bool { return r.has(batch.Unknown) || r.has(batch.Submitting) }},
+	{"doubt", "In doubt", func(r laneRow) bool { return r.hasState(batch.Unknown) || r.hasState(batch.Submitting) }},
 	{"underway", "Under way", func(r laneRow) bool { return len(r.Attempted) > 0 }},
 	{"paused", "Paused", func(r laneRow) bool { return !r.Control.PausedAt.IsZero() }},
 	{"halted", "Halted", func(r laneRow) bool { return !r.Control.HaltedAt.IsZero() }},
@@ -80,7 +80,7 @@ var laneViews = []laneView{
 // laneSort is an order of lanes, by a column.
 type laneSort struct {
 	name, title string
-	number      bool
+	isNumber    bool
 	sort        string // as the attribute aria-sort wants it
 	compare     func(a, b laneRow) int
 }
@@ -90,7 +90,7 @@ var laneSorts = []laneSort{
 	{"age", "Oldest", true, "descending", func(a, b laneRow) int { return a.Oldest.Compare(b.Oldest) }},
 	{"depth", "Waiting", true, "descending", func(a, b laneRow) int { return b.Waiting - a.Waiting }},
 	{"attempted", "Attempted", false, "descending", func(a, b laneRow) int { return b.attempted() - a.attempted() }},
-	{"state", "Held", false, "descending", func(a, b laneRow) int { return closedFirst(a.Control) - closedFirst(b.Control) }},
+	{"state", "Held", false, "descending", func(a, b laneRow) int { return closedRank(a.Control) - closedRank(b.Control) }},
 }
 
 // laneColumn is the head of a column, with the address of the list sorted by it.
@@ -142,36 +142,36 @@ func (c *Console) readLanes(ctx context.Context) (all allLanes, err error) {
 	}
 }
 
-// lanes lists the lanes with open batches, or the held lanes.
-func lanes(ctx context.Context, v *visit) (*answer, error) {
-	b := lanesBody{Held: v.q.Get("held") != "", State: v.q.Get("state"), Name: v.q.Get("name"), Pages: pager{Page: "lanes"}}
+// lanesPage lists the lanes with open batches, or the held lanes.
+func lanesPage(ctx context.Context, v *visit) (*answer, error) {
+	b := lanesBody{Held: v.query.Get("held") != "", State: v.query.Get("state"), Name: v.query.Get("name"), Pages: pager{Page: "lanes"}}
 	for _, view := range laneViews {
 		b.Views = append(b.Views, choice{Value: view.link(), Title: view.title, On: !b.Held && b.State == view.name})
 	}
 	b.Views = append(b.Views, choice{Value: "lanes?held=1", Title: "Held, or with a policy", On: b.Held})
 	if b.Held {
-		return heldLanes(ctx, v, b)
+		return heldLanesPage(ctx, v, b)
 	}
-	from, err := parsePlace(v.q.Get("from"))
+	from, err := parsePlace(v.query.Get("from"))
 	if err != nil {
 		return nil, err
 	}
 	view := slices.IndexFunc(laneViews, func(l laneView) bool { return l.name == b.State })
-	by := slices.IndexFunc(laneSorts, func(l laneSort) bool { return l.name == cmp.Or(v.q.Get("sort"), "age") })
+	by := slices.IndexFunc(laneSorts, func(l laneSort) bool { return l.name == cmp.Or(v.query.Get("sort"), "age") })
 	if view < 0 || by < 0 {
-		return nil, &batch.InputError{Field: "state or sort", Value: batch.Excerpt(b.State+" "+v.q.Get("sort"), 64), Want: "a word that the page offers"}
+		return nil, &batch.InputError{Field: "state or sort", Value: batch.Excerpt(b.State+" "+v.query.Get("sort"), 64), Want: "a word that the page offers"}
 	}
 	for i, s := range laneSorts {
 		q := url.Values{"sort": {s.name}}
 		for _, name := range []string{"state", "name"} {
-			if text := v.q.Get(name); text != "" {
+			if text := v.query.Get(name); text != "" {
 				q.Set(name, text)
 			}
 		}
-		b.Sorts = append(b.Sorts, laneColumn{choice{Value: "lanes?" + q.Encode(), Title: s.title, On: i == by}, s.number, s.sort})
+		b.Sorts = append(b.Sorts, laneColumn{choice{Value: "lanes?" + q.Encode(), Title: s.title, On: i == by}, s.isNumber, s.sort})
 	}
 	for _, name := range []string{"state", "sort"} {
-		if text := v.q.Get(name); text != "" {
+		if text := v.query.Get(name); text != "" {
 			b.Kept = append(b.Kept, field{name, text})
 		}
 	}
@@ -181,7 +181,7 @@ func lanes(ctx context.Context, v *visit) (*answer, error) {
 	}
 	var rows []laneRow
 	for _, r := range all.rows {
-		if laneViews[view].holds(r) && strings.Contains(string(r.Service), b.Name) {
+		if laneViews[view].includes(r) && strings.Contains(string(r.Service), b.Name) {
 			rows = append(rows, r)
 		}
 	}
@@ -189,21 +189,21 @@ func lanes(ctx context.Context, v *visit) (*answer, error) {
 	begin := min(from, len(rows))
 	end := min(begin+pageRows, len(rows))
 	b.Rows, b.Incomplete, b.Looked = rows[begin:end], all.incomplete, len(all.rows)
-	b.Pages = pager{First: from == 0, Page: nextPageLink(v.q, "lanes", "from", "0")}
+	b.Pages = pager{First: from == 0, Page: nextPageLink(v.query, "lanes", "from", "0")}
 	if end < len(rows) {
-		b.Pages.Next = nextPageLink(v.q, "lanes", "from", strconv.Itoa(end))
+		b.Pages.Next = nextPageLink(v.query, "lanes", "from", strconv.Itoa(end))
 	}
 	return &answer{page: "lanes", title: "Lanes", body: b}, nil
 }
 
-// heldLanes lists the lanes with a pause, a halt or a policy, by name. Some of them have no open
-// batch.
-func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
-	after, err := parseService(v.q.Get("after"))
+// heldLanesPage lists the lanes with a pause, a halt or a policy, by name. Some of them have no
+// open batch.
+func heldLanesPage(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
+	after, err := parseService(v.query.Get("after"))
 	if err != nil {
 		return nil, err
 	}
-	start := !v.q.Has("after")
+	start := !v.query.Has("after")
 	held, err := v.desk.Controls(ctx, store.ControlsQuery{After: after, Start: start, Limit: pageRows})
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func heldLanes(ctx context.Context, v *visit, b lanesBody) (*answer, error) {
 	}
 	b.Pages = pager{First: start, Page: "lanes?held=1"}
 	if n := len(b.Rows); n == pageRows {
-		b.Pages.Next = nextPageLink(v.q, "lanes", "after", string(b.Rows[n-1].Service))
+		b.Pages.Next = nextPageLink(v.query, "lanes", "after", string(b.Rows[n-1].Service))
 	}
 	return &answer{page: "lanes", title: "Lanes that are held or have a policy", body: b}, nil
 }

@@ -93,22 +93,22 @@ type batchesBody struct {
 	Pages   pager
 }
 
-// batches lists batches by age.
-func batches(ctx context.Context, v *visit) (*answer, error) {
-	service, err := serviceOf(v.q)
+// batchesPage lists batches by age.
+func batchesPage(ctx context.Context, v *visit) (*answer, error) {
+	service, err := serviceOf(v.query)
 	if err != nil {
 		return nil, err
 	}
-	q := store.ListQuery{Service: service, Limit: pageRows, After: store.Cursor(v.q.Get("after"))}
-	tag, show := strings.TrimSpace(v.q.Get("tag")), v.q.Get("show")
+	q := store.ListQuery{Service: service, Limit: pageRows, After: store.Cursor(v.query.Get("after"))}
+	tag, show := strings.TrimSpace(v.query.Get("tag")), v.query.Get("show")
 	if tag != "" {
 		if q.Tag, err = batch.ParseTag(tag); err != nil {
 			return nil, err
 		}
 		show = cmp.Or(show, "all")
 	}
-	q.NewestFirst = v.q.Get("first") == "newest"
-	if q.States, err = parse[batch.State](v.q["state"]); err != nil {
+	q.NewestFirst = v.query.Get("first") == "newest"
+	if q.States, err = parse[batch.State](v.query["state"]); err != nil {
 		return nil, err
 	}
 	switch {
@@ -118,7 +118,7 @@ func batches(ctx context.Context, v *visit) (*answer, error) {
 		q.Open, show = true, "open"
 	}
 	b := batchesBody{
-		Service: shownService(q.Service), Tag: tag, Newest: q.NewestFirst, Pages: pager{First: q.After == "", Page: nextPageLink(v.q, "batches", "after", "")}, States: choices(batch.States(), v.q["state"]),
+		Service: shownService(q.Service), Tag: tag, Newest: q.NewestFirst, Pages: pager{First: q.After == "", Page: nextPageLink(v.query, "batches", "after", "")}, States: choices(batch.States(), v.query["state"]),
 		Show: []choice{
 			{Value: "open", Title: "open", On: show == "open"}, {Value: "all", Title: "all, final ones too", On: show == "all"},
 			{Value: "quarantined", Title: "set aside by a policy", On: show == "quarantined"},
@@ -129,7 +129,7 @@ func batches(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	if next != "" {
-		b.Pages.Next = nextPageLink(v.q, "batches", "after", string(next))
+		b.Pages.Next = nextPageLink(v.query, "batches", "after", string(next))
 	}
 	return &answer{page: "batches", title: "Batches by age", body: b}, nil
 }

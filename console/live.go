@@ -33,24 +33,24 @@ func (v *visit) keepUpToDate(a *answer) {
 	default:
 		return
 	}
-	path, q := strings.TrimPrefix(v.r.URL.Path, "/"), maps.Clone(v.q)
+	path, q := strings.TrimPrefix(v.request.URL.Path, "/"), maps.Clone(v.query)
 	on := q.Has("keep") && !script
 	if q.Del("keep"); !on {
 		q.Set("keep", "1")
 	} else {
-		a.again = keepUpInterval
+		a.reloadAfter = keepUpInterval
 	}
 	if query := q.Encode(); query != "" {
 		path += "?" + query
 	}
-	a.live = &liveLink{On: on, To: path, Script: script, Look: v.look}
+	a.live = &liveLink{On: on, To: path, Script: script, Look: v.readNumber}
 }
 
 // liveStreams are the streams of a process.
 type liveStreams struct {
-	open atomic.Int64
-	done chan struct{} // closed when the console ends
-	end  sync.Once
+	openCount atomic.Int64
+	done      chan struct{} // closed when the console ends
+	endOnce   sync.Once
 }
 
 // serveLive streams an event "look" for each new read that all visitors share. A page that is kept
@@ -59,12 +59,12 @@ type liveStreams struct {
 // connection open. The event "fails" says that the store begins to fail, and "over" that the
 // browser should ask again at once.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
-	if c.live.open.Add(1) > maxLiveStreams {
-		c.live.open.Add(-1)
+	if c.live.openCount.Add(1) > maxLiveStreams {
+		c.live.openCount.Add(-1)
 		http.Error(w, "too many streams", http.StatusServiceUnavailable)
 		return
 	}
-	defer c.live.open.Add(-1)
+	defer c.live.openCount.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
@@ -106,5 +106,5 @@ func (c *Console) newestRead(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeLimit)
 	defer cancel()
 	_, _, err := c.overview.getMaybeOld(ctx)
-	return c.overview.reads.Load(), err
+	return c.overview.readCount.Load(), err
 }

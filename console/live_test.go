@@ -22,9 +22,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// listens opens a stream, and returns its events as they arrive. The channel is closed when the
+// openStream opens a stream, and returns its events as they arrive. The channel is closed when the
 // stream ends.
-func (p *person) listens() (events <-chan string) {
+func (p *person) openStream() (events <-chan string) {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, p.url+"live", nil)
 	require.NoError(p, err)
@@ -57,16 +57,16 @@ func TestLive(t *testing.T) {
 	script := p.get("console.js")
 	assert.Equal(t, "text/javascript; charset=utf-8", script.header.Get("Content-Type"))
 
-	events := p.listens()
+	events := p.openStream()
 	first := <-events
 	p.add("s", "b1")
-	p.submit(p.get("lane?service=s"), "Pause", reason())
+	p.submit(p.get("lane?service=s"), "Pause", reasonFields())
 	assert.NotEqual(t, first, <-events, "somebody has acted")
 	for _, method := range []string{http.MethodHead, http.MethodPost} {
-		assert.Equal(t, http.StatusNotFound, p.ask(method, p.url+"live", url.Values{}).status)
+		assert.Equal(t, http.StatusNotFound, p.request(method, p.url+"live", url.Values{}).status)
 	}
 	for range 99 {
-		p.listens()
+		p.openStream()
 	}
 	resp, err := p.client.Get(p.url + "live")
 	require.NoError(t, err)
@@ -75,46 +75,46 @@ func TestLive(t *testing.T) {
 	p.pages.Close()
 	for range events { // until the stream ends
 	}
-	after := p.listens()
+	after := p.openStream()
 	<-after
 	_, open := <-after
 	assert.False(t, open, "a console that is closed has no streams")
 }
 
-// flushed records how often the answer was flushed, and its text.
-type flushed struct {
+// flushRecorder records how often the answer was flushed, and its text.
+type flushRecorder struct {
 	*httptest.ResponseRecorder
-	mu   sync.Mutex
-	n    int
-	text string
+	mu      sync.Mutex
+	flushes int
+	text    string
 }
 
-func (f *flushed) Write(b []byte) (int, error) {
+func (f *flushRecorder) Write(b []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.n++
+	f.flushes++
 	f.text += string(b)
 	return len(b), nil
 }
 
-func (f *flushed) Flush() {}
+func (f *flushRecorder) Flush() {}
 
 // Fifty streams together read the store no more often than one page that is kept up to date. A
 // stream without news repeats its event, and each stream ends after a while, so that the browser
 // is authenticated again.
 func TestStreamsAreCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New()}
+		st := &countingStore{Store: memory.New()}
 		h, err := console.New(st, nil)
 		require.NoError(t, err)
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?keep=1", nil))
 		once := st.surveys
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		var some []*flushed
+		var some []*flushRecorder
 		begin := time.Now()
 		for range 50 {
-			w := &flushed{ResponseRecorder: httptest.NewRecorder()}
+			w := &flushRecorder{ResponseRecorder: httptest.NewRecorder()}
 			some = append(some, w)
 			all.Go(func() { h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", nil)) })
 		}
@@ -124,7 +124,7 @@ func TestStreamsAreCheap(t *testing.T) {
 		assert.LessOrEqual(t, st.surveys, 21*once)
 		assert.GreaterOrEqual(t, st.surveys, 15, "and no seldomer")
 		for _, w := range some {
-			assert.GreaterOrEqual(t, w.n, 35, "a read each half a minute, and a sign of life between")
+			assert.GreaterOrEqual(t, w.flushes, 35, "a read each half a minute, and a sign of life between")
 		}
 	})
 }
@@ -139,19 +139,19 @@ func TestAStreamThatNobodyReads(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()
-		h.ServeHTTP(&flushed{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", nil))
+		h.ServeHTTP(&flushRecorder{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", nil))
 		assert.Equal(t, time.Minute, time.Since(begin))
 	})
 }
 
-// failing is a store whose reads fail for a while.
-type failing struct {
+// failingStore is a store whose reads fail for a while.
+type failingStore struct {
 	store.Store
-	from, to time.Time
+	failsFrom, failsUntil time.Time
 }
 
-func (f *failing) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
-	if now := time.Now(); now.After(f.from) && now.Before(f.to) {
+func (f *failingStore) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+	if now := time.Now(); now.After(f.failsFrom) && now.Before(f.failsUntil) {
 		return store.Survey{}, errors.New("the database is away")
 	}
 	return f.Store.Survey(ctx, q)
@@ -162,9 +162,9 @@ func (f *failing) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey
 func TestAStreamTellsOfAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		h, err := console.New(&failing{memory.New(), begin.Add(time.Minute), begin.Add(3 * time.Minute)}, nil)
+		h, err := console.New(&failingStore{memory.New(), begin.Add(time.Minute), begin.Add(3 * time.Minute)}, nil)
 		require.NoError(t, err)
-		w := &flushed{ResponseRecorder: httptest.NewRecorder()}
+		w := &flushRecorder{ResponseRecorder: httptest.NewRecorder()}
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/live", nil))
 		before, after, failed := strings.Cut(w.text, "event: fails\n")
 		require.True(t, failed)

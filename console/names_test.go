@@ -13,10 +13,10 @@ import (
 // asked.
 func TestANameThatNoStoreTakesIsAWrongRequest(t *testing.T) {
 	inStores(t, func(p *person) {
-		p.serves(nil, "s")
+		p.recordServing(nil, "s")
 		for name, bad := range map[string]string{"NUL": "a\x00b", "no UTF-8": "a\xff", "too long": strings.Repeat("x", 300), "a control character": "a\x1bb"} {
 			for _, at := range []string{"batch?id=a&service=", "batch?service=s&id=", "lane?service=", "batches?service=", "orders?batch=", "search?q=", "audit?after=", "lanes?after=", "progress?token="} {
-				got := p.ask(http.MethodGet, p.url+at+url.QueryEscape(bad), nil)
+				got := p.request(http.MethodGet, p.url+at+url.QueryEscape(bad), nil)
 				assert.NotEqual(p, http.StatusServiceUnavailable, got.status, "%s in %s", name, at)
 				if got.status != http.StatusNotFound {
 					assert.Equal(p, http.StatusBadRequest, got.status, "%s in %s", name, at)
@@ -30,7 +30,7 @@ func TestANameThatNoStoreTakesIsAWrongRequest(t *testing.T) {
 // about the database.
 func TestSettingsThatAreNotOnRecordAreNoFailureOfTheDatabase(t *testing.T) {
 	inStores(t, func(p *person) {
-		got := p.ask(http.MethodPost, p.url+"act", url.Values{"do": {"agree"}, "service": {"nobody"}, "ledger": {"none"}, "kept": {""}, "reason": {"why"}, "confirm": {"agree"}})
+		got := p.request(http.MethodPost, p.url+"act", url.Values{"do": {"agree"}, "service": {"nobody"}, "ledger": {"none"}, "kept": {""}, "reason": {"why"}, "confirm": {"agree"}})
 		assert.Equal(p, http.StatusConflict, got.status)
 		assert.Contains(p, got.html, "recorded")
 	})

@@ -63,7 +63,7 @@ func (v *visit) batchOffers(l store.Look, remedy batch.Remedy, withdraws bool) [
 		About: "Ends a doubt, once you have read the ledger. A wrong ruling executes the batch twice, or loses it.",
 	}
 	possible := false
-	decide.Choices = rulings(nil)
+	decide.Choices = rulingChoices(nil)
 	for i, ruling := range batch.Rulings() {
 		_, err := l.Row.Decide(l.At, ruling, "")
 		possible = possible || err == nil

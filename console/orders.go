@@ -24,26 +24,26 @@ type ordersBody struct {
 	Alone   bool // lists the orders that were refused alone
 }
 
-// orders lists orders by age.
-func orders(ctx context.Context, v *visit) (*answer, error) {
-	party, err := serviceOf(v.q)
+// ordersPage lists orders by age.
+func ordersPage(ctx context.Context, v *visit) (*answer, error) {
+	party, err := serviceOf(v.query)
 	if err != nil {
 		return nil, err
 	}
-	q := order.ListQuery{Party: party, Batch: batch.ID(v.q.Get("batch")), Limit: pageRows, After: store.Cursor(v.q.Get("after"))}
+	q := order.ListQuery{Party: party, Batch: batch.ID(v.query.Get("batch")), Limit: pageRows, After: store.Cursor(v.query.Get("after"))}
 	if key := (batch.Key{ID: q.Batch}); q.Batch != "" && key.Validate() != nil {
 		return nil, key.Validate()
 	}
-	if q.States, err = parse[order.State](v.q["state"]); err != nil {
+	if q.States, err = parse[order.State](v.query["state"]); err != nil {
 		return nil, err
 	}
-	b := ordersBody{Alone: slices.Equal(q.States, []order.State{order.Quarantined}), Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.q["state"]), Cap: 1000}
+	b := ordersBody{Alone: slices.Equal(q.States, []order.State{order.Quarantined}), Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.query["state"]), Cap: 1000}
 	var next store.Cursor
 	if b.Rows, next, err = v.desk.ListOrders(ctx, q); err != nil {
 		return nil, err
 	}
 	if next != "" {
-		b.Pages.Next = nextPageLink(v.q, "orders", "after", string(next))
+		b.Pages.Next = nextPageLink(v.query, "orders", "after", string(next))
 	}
 	if v.orders != nil && b.Pages.First && q.Party == nil && q.Batch == "" && len(q.States) == 0 {
 		if b.Parties, err = v.orders.Parties(ctx, order.PartiesQuery{Start: true, Limit: homeListRows + 1, Cap: b.Cap}); err != nil {

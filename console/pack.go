@@ -12,12 +12,12 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// maxPacked limits an unpacked selection, in bytes; 10,000 of the longest names need less.
-const maxPacked = 16 << 20
+// maxPackedSize limits an unpacked selection, in bytes; 10,000 of the longest names need less.
+const maxPackedSize = 16 << 20
 
-// pack writes a selection for the field of a form. So no process has to keep the selection, and
-// any replica may continue. It leaves out the parts that are only for people.
-func pack(s operator.Selection) (string, error) {
+// packSelection writes a selection for the field of a form. So no process has to keep the
+// selection, and any replica may continue. It leaves out the parts that are only for people.
+func packSelection(s operator.Selection) (string, error) {
 	s.First, s.Causes = nil, nil
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -31,8 +31,8 @@ func pack(s operator.Selection) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// unpack reads a selection. The desk later refuses one that was changed.
-func unpack(text string) (s operator.Selection, err error) {
+// unpackSelection reads a selection. The desk later refuses one that was changed.
+func unpackSelection(text string) (s operator.Selection, err error) {
 	bad := func(err error) error {
 		return &batch.InputError{Field: "selection", Value: batch.Excerpt(text, 32), Want: "a selection as the preview has it", Err: err}
 	}
@@ -44,7 +44,7 @@ func unpack(text string) (s operator.Selection, err error) {
 	if err != nil {
 		return s, bad(err)
 	}
-	if s, err = decode(json.NewDecoder(io.LimitReader(z, maxPacked))); err != nil {
+	if s, err = decodeSelection(json.NewDecoder(io.LimitReader(z, maxPackedSize))); err != nil {
 		return s, bad(err)
 	}
 	return s, nil
@@ -53,10 +53,10 @@ func unpack(text string) (s operator.Selection, err error) {
 // maxBulkText limits the bulk action in a selection, which includes its filter, in bytes.
 const maxBulkText = 64 << 10
 
-// decode reads a selection value by value, because a short text may stand for millions of small
-// values, which take a hundred times the memory of their text. The parts that are only for people
-// must be empty.
-func decode(d *json.Decoder) (s operator.Selection, err error) {
+// decodeSelection reads a selection value by value, because a short text may stand for millions of
+// small values, which take a hundred times the memory of their text. The parts that are only for
+// people must be empty.
+func decodeSelection(d *json.Decoder) (s operator.Selection, err error) {
 	if err := expectToken(d, '{'); err != nil {
 		return s, err
 	}

@@ -27,14 +27,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// hostile is the text in every field that a ledger or a user writes.
-const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}&amp;`
+// hostileText is the text in every field that a ledger or a user writes.
+const hostileText = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}&amp;`
 
-// long is a name of the length that ledgers use.
-var long = strings.Repeat("0123456789abcdef", 8)
+// longText is a name of the length that ledgers use.
+var longText = strings.Repeat("0123456789abcdef", 8)
 
-// names returns n ids in order.
-func names(n int) []batch.ID {
+// orderedIDs returns n ids in order.
+func orderedIDs(n int) []batch.ID {
 	ids := make([]batch.ID, n)
 	for i := range ids {
 		ids[i] = batch.ID(fmt.Sprintf("%06d", i))
@@ -42,23 +42,23 @@ func names(n int) []batch.ID {
 	return ids
 }
 
-// night fills a store with lanes that do not move, for all reasons, with hostile names. It returns
-// the service.
-func (p *person) night() batch.ServiceID {
+// fillWithTrouble fills a store with lanes that do not move, for all reasons, with hostile names.
+// It returns the service.
+func (p *person) fillWithTrouble() batch.ServiceID {
 	p.Helper()
-	by := batch.By{Actor: hostile, Reason: hostile}
-	s, id := batch.ServiceID(hostile), batch.ID(long+hostile)
-	more := batch.ServiceID(long + hostile)
-	p.serves(nil, s, more, "halted", "paused", "final")
+	by := batch.By{Actor: hostileText, Reason: hostileText}
+	s, id := batch.ServiceID(hostileText), batch.ID(longText+hostileText)
+	more := batch.ServiceID(longText + hostileText)
+	p.recordServing(nil, s, more, "halted", "paused", "final")
 	require.NoError(p, p.st.Add(p.ctx(),
 		batch.Batch{
-			Service: s, ID: id, Payload: []byte(secret), DataChangeID: hostile,
-			Transactions: []batch.Transaction{{ID: hostile, FamilyName: hostile}},
-			Footprint:    batch.Footprint{Reads: []string{hostile, "r" + long}, Writes: []string{"w" + hostile}},
+			Service: s, ID: id, Payload: []byte(secret), DataChangeID: hostileText,
+			Transactions: []batch.Transaction{{ID: hostileText, FamilyName: hostileText}},
+			Footprint:    batch.Footprint{Reads: []string{hostileText, "r" + longText}, Writes: []string{"w" + hostileText}},
 		},
 		batch.Batch{Service: s, ID: "second" + id, Payload: []byte(secret)},
 		batch.Batch{Service: more, ID: "more", Payload: []byte(secret)},
-		batch.Batch{Service: "halted", ID: hostile, Payload: []byte(secret)},
+		batch.Batch{Service: "halted", ID: hostileText, Payload: []byte(secret)},
 		batch.Batch{Service: "halted", ID: "after", Payload: []byte(secret)},
 		batch.Batch{Service: "paused", ID: "paused", Payload: []byte(secret)},
 		batch.Batch{Service: "final", ID: "final", Payload: []byte(secret)},
@@ -72,45 +72,45 @@ func (p *person) night() batch.ServiceID {
 		_, _, err := p.st.Steer(p.ctx(), st)
 		require.NoError(p, err)
 	}
-	p.undecided(s, hostile)
-	p.ends("halted", store.Refused, hostile)
-	p.ends("final", store.Refused, hostile)
-	_, err := p.st.Acquit(p.ctx(), p.see("final", "final"), by)
+	p.makeUndecided(s, hostileText)
+	p.endAttempt("halted", store.Refused, hostileText)
+	p.endAttempt("final", store.Refused, hostileText)
+	_, err := p.st.Acquit(p.ctx(), p.readRecord("final", "final"), by)
 	require.NoError(p, err)
-	c := p.ends(more, store.Accepted, "")
+	c := p.endAttempt(more, store.Accepted, "")
 	look, err := p.st.Look(p.ctx(), c.Key, 1)
 	require.NoError(p, err)
-	p.record(store.Outcome{
+	p.recordOutcome(store.Outcome{
 		Ref: look.Ref, Version: look.Row.Version, By: batch.ByMonitor, Finding: store.IsInvalid, Settle: time.Hour, Check: time.Second,
-		Error:    &batch.SubmissionError{Kind: batch.KindInvalid, Message: hostile},
-		Receipts: []batch.Receipt{{TransactionID: hostile, Message: hostile, Data: []byte(secret)}},
+		Error:    &batch.SubmissionError{Kind: batch.KindInvalid, Message: hostileText},
+		Receipts: []batch.Receipt{{TransactionID: hostileText, Message: hostileText, Data: []byte(secret)}},
 	})
 	orders, ok := p.st.(order.Store)
 	require.True(p, ok)
 	require.NoError(p, orders.AddOrders(p.ctx(),
-		order.Order{ID: order.ID(long + hostile), Party: s, Payload: []byte(secret), Key: hostile},
+		order.Order{ID: order.ID(longText + hostileText), Party: s, Payload: []byte(secret), Key: hostileText},
 		order.Order{ID: "bad", Party: "party", Payload: []byte(secret), Urgent: true},
 	))
 	done, err := orders.FailOrders(p.ctx(), []order.Verdict{{
-		Ref: order.Ref{ID: "bad", Version: 1}, State: order.Quarantined, Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: hostile},
+		Ref: order.Ref{ID: "bad", Version: 1}, State: order.Quarantined, Error: &batch.SubmissionError{Kind: batch.KindRejected, Message: hostileText},
 	}})
 	require.NoError(p, err)
 	require.Equal(p, []bool{true}, done)
 	require.NoError(p, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{
-		ID: "1", Name: hostile[:60], Version: hostile, Ledger: hostile, Claims: 1,
-		Settings: map[string]string{hostile: hostile}, Loops: map[string]time.Duration{hostile: time.Second},
+		ID: "1", Name: hostileText[:60], Version: hostileText, Ledger: hostileText, Claims: 1,
+		Settings: map[string]string{hostileText: hostileText}, Loops: map[string]time.Duration{hostileText: time.Second},
 	}))
 	require.NoError(p, new(texts.Presence).Show(p.ctx(), p.st, store.Instance{
-		ID: "2", Name: hostile[:59], Paused: true, Pauses: []store.Pause{{Ledger: hostile, All: true, Kind: batch.ErrorKind(hostile), Why: hostile}},
-		Unserved: []store.Unserved{{Service: batch.ServiceID(hostile), Why: hostile}},
+		ID: "2", Name: hostileText[:59], Paused: true, Pauses: []store.Pause{{Ledger: hostileText, All: true, Kind: batch.ErrorKind(hostileText), Why: hostileText}},
+		Unserved: []store.Unserved{{Service: batch.ServiceID(hostileText), Why: hostileText}},
 	}))
-	_, err = texts.Refresh(p.ctx(), p.st, store.RefreshQuery{By: hostile[:60]})
+	_, err = texts.Refresh(p.ctx(), p.st, store.RefreshQuery{By: hostileText[:60]})
 	require.NoError(p, err)
 	was, err := texts.Read(p.ctx(), p.st, store.TextTraits, traits.Name)
 	require.NoError(p, err)
 	record, err := relied.Read(was.Body)
 	require.NoError(p, err)
-	record.Strategy = hostile
+	record.Strategy = hostileText
 	agreed, err := record.WithAgreement(by).Text()
 	require.NoError(p, err)
 	_, err = texts.Put(p.ctx(), p.st, store.Text{Kind: store.TextTraits, Name: traits.Name, Body: agreed})
@@ -124,10 +124,10 @@ func (p *person) night() batch.ServiceID {
 // hostile names as text.
 func TestEveryPage(t *testing.T) {
 	inStores(t, func(p *person) {
-		s := p.night()
+		s := p.fillWithTrouble()
 		seen, shapes := map[string]bool{}, map[string]int{}
 		for _, extra := range []string{
-			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostile),
+			"search", "search?q=" + url.QueryEscape(string(s)), "search?q=nothing", "search?q=" + url.QueryEscape(hostileText),
 			"bulk?action=requeue", "bulk?action=cancel&quarantined=1", "bulk?action=decide&ruling=committed", "bulks", "audit?lane=", "orders?batch=more", "lanes?held=1", "",
 		} {
 			queue := []string{p.url + extra}
@@ -140,10 +140,10 @@ func TestEveryPage(t *testing.T) {
 				}
 				seen[address] = true
 				shapes[shape]++
-				page := p.ask(http.MethodGet, address, nil)
+				page := p.request(http.MethodGet, address, nil)
 				assert.Equal(p, http.StatusOK, page.status, "%s: %s", address, page.text())
 				for _, a := range page.all("a") {
-					to := page.at.ResolveReference(must(url.Parse(a.attrs["href"])))
+					to := page.url.ResolveReference(must(url.Parse(a.attrs["href"])))
 					to.Fragment = ""
 					assert.True(p, strings.HasPrefix(to.String(), p.url), "%s leads out of the prefix", to)
 					queue = append(queue, to.String())
@@ -153,9 +153,9 @@ func TestEveryPage(t *testing.T) {
 		for _, want := range []string{
 			"/", "/lanes?", "/lane?service", "/lane?all", "/batches?", "/batch?id,service", "/orders?", "/bulk?", "/bulks?", "/progress?token", "/progress?keep,token", "/instances?", "/audit?", "/search?q",
 		} {
-			assert.Positive(p, shapes[strings.TrimSuffix(prefix+want, "?")], "%s in %v", want, shapes)
+			assert.Positive(p, shapes[strings.TrimSuffix(mountPath+want, "?")], "%s in %v", want, shapes)
 		}
-		assert.Contains(p, p.get(link("batch", "service", string(s), "id", long+hostile)).text(), hostile)
+		assert.Contains(p, p.get(link("batch", "service", string(s), "id", longText+hostileText)).text(), hostileText)
 	})
 }
 
@@ -192,14 +192,14 @@ func TestEmptyStore(t *testing.T) {
 		} {
 			assert.Contains(p, p.get(page).text(), says, page)
 		}
-		got := p.ask(http.MethodGet, p.url+"batch?service=s&id=none", nil)
+		got := p.request(http.MethodGet, p.url+"batch?service=s&id=none", nil)
 		assert.Equal(p, http.StatusNotFound, got.status)
 		assert.Contains(p, got.text(), "never stored, or retention has removed it")
 		for _, bad := range []string{"batch?id=", "batches?after=x", "batches?after=MSAA", "orders?after=MSD_", "batches?state=lost", "orders?state=lost", "instances?from=-1", "lane?service=%00", "lanes?held=1&after=%ff", "lanes?from=-1", "lanes?sort=luck", "lanes?state=odd", "audit?service=%01"} {
-			assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+bad, nil).status, bad)
+			assert.Equal(p, http.StatusBadRequest, p.request(http.MethodGet, p.url+bad, nil).status, bad)
 		}
-		assert.Equal(p, http.StatusNotFound, p.ask(http.MethodGet, p.url+"nowhere", nil).status)
-		assert.Equal(p, http.StatusMethodNotAllowed, p.ask(http.MethodDelete, p.url+"lanes", nil).status)
+		assert.Equal(p, http.StatusNotFound, p.request(http.MethodGet, p.url+"nowhere", nil).status)
+		assert.Equal(p, http.StatusMethodNotAllowed, p.request(http.MethodDelete, p.url+"lanes", nil).status)
 	})
 }
 
@@ -207,7 +207,7 @@ func TestEmptyStore(t *testing.T) {
 // rows. A page of ten thousand rows is no longer than a page of a few.
 func TestLongLists(t *testing.T) {
 	p := newPerson(t)
-	p.add("s", names(10_000)...)
+	p.add("s", orderedIDs(10_000)...)
 	var orders []order.Order
 	for i := range 250 {
 		lane := batch.ServiceID(fmt.Sprintf("lane %03d", i))
@@ -221,7 +221,7 @@ func TestLongLists(t *testing.T) {
 	for page, want := range map[string]int{"batches": 500, "lanes": 251, "lanes?held=1": 250, "orders": 250, "instances": 250} {
 		t.Run(page, func(t *testing.T) {
 			found := 0
-			for s := p.get(page); ; s = p.follow(s, "The next page") {
+			for s := p.get(page); ; s = p.followLink(s, "The next page") {
 				assert.Less(t, len(s.html), 200_000)
 				n := len(s.all("main")[0].all("table")[0].all("tbody")[0].all("tr"))
 				require.LessOrEqual(t, n, 100)
@@ -231,7 +231,7 @@ func TestLongLists(t *testing.T) {
 					break // 9,750 more follow
 				}
 				if !strings.Contains(s.text(), "The next page") {
-					assert.Contains(t, p.follow(s, "The first page").text(), "The next page")
+					assert.Contains(t, p.followLink(s, "The first page").text(), "The next page")
 					break
 				}
 			}
@@ -244,23 +244,23 @@ func TestLongLists(t *testing.T) {
 	assert.Contains(t, p.get("").text(), "1000 or more")
 }
 
-// broken is a store that fails with errors that quote a secret.
-type broken struct {
+// brokenStore is a store that fails with errors that quote a secret.
+type brokenStore struct {
 	store.Store
 	err error
 }
 
-func (b *broken) Survey(context.Context, store.SurveyQuery) (store.Survey, error) {
+func (b *brokenStore) Survey(context.Context, store.SurveyQuery) (store.Survey, error) {
 	return store.Survey{}, b.err
 }
 
-// steerless is a store whose acts upon lanes fail.
-type steerless struct {
+// storeWithoutSteer is a store whose acts upon lanes fail.
+type storeWithoutSteer struct {
 	store.Store
 	err error
 }
 
-func (s *steerless) Steer(context.Context, store.Steering) (batch.Control, bool, error) {
+func (s *storeWithoutSteer) Steer(context.Context, store.Steering) (batch.Control, bool, error) {
 	return batch.Control{}, false, s.err
 }
 
@@ -268,35 +268,35 @@ func (s *steerless) Steer(context.Context, store.Steering) (batch.Control, bool,
 func TestTheStoreFails(t *testing.T) {
 	st := memory.New()
 	err := errors.New("dial postgres://ada:" + secret + "@db/queue: refused")
-	p := visits(t, st, &broken{st, err}, byHeader)
+	p := newPersonFor(t, st, &brokenStore{st, err}, byHeader)
 	for _, page := range []string{"", "lanes", "batch?service=s&id=b", "search?q=x"} {
-		got := p.ask(http.MethodGet, p.url+page, nil)
+		got := p.request(http.MethodGet, p.url+page, nil)
 		assert.Equal(t, http.StatusServiceUnavailable, got.status, page)
 		assert.Contains(t, got.text(), "was not reached, or gave an error")
 	}
 	assert.Contains(t, p.log.String(), "refused")
 
-	p = visits(t, st, &steerless{st, err}, byHeader)
-	form := reason()
+	p = newPersonFor(t, st, &storeWithoutSteer{st, err}, byHeader)
+	form := reasonFields()
 	form["confirm"] = "pause" // the store does not know the lane
 	got := p.submit(p.get("lane?service=s"), "Pause", form)
 	assert.Equal(t, http.StatusServiceUnavailable, got.status)
 	assert.Contains(t, got.text(), "It is not known whether the act was done")
 }
 
-// counting counts surveys of lanes.
-type counting struct {
+// countingStore counts surveys of lanes.
+type countingStore struct {
 	store.Store
-	surveys int
-	starts  int           // surveys of all lanes
-	takes   time.Duration // how long each takes
+	surveys     int
+	fullSurveys int           // surveys of all lanes
+	surveyTime  time.Duration // how long each takes
 }
 
-func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+func (c *countingStore) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
 	c.surveys++
 	if q.Start {
-		c.starts++
-		time.Sleep(c.takes)
+		c.fullSurveys++
+		time.Sleep(c.surveyTime)
 	}
 	return c.Store.Survey(ctx, q)
 }
@@ -305,7 +305,7 @@ func (c *counting) Survey(ctx context.Context, q store.SurveyQuery) (store.Surve
 // than one.
 func TestManyVisitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New()}
+		st := &countingStore{Store: memory.New()}
 		h, err := console.New(st, nil)
 		require.NoError(t, err)
 		visit := func() {
@@ -330,7 +330,7 @@ func TestManyVisitors(t *testing.T) {
 // lanes in half a minute. A person who reloads sees the present state.
 func TestPagesKeptUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New()}
+		st := &countingStore{Store: memory.New()}
 		h, err := console.New(st, nil)
 		require.NoError(t, err)
 		visit := func(page string) *httptest.ResponseRecorder {
@@ -369,7 +369,7 @@ func TestPagesKeptUpToDate(t *testing.T) {
 // visitor gets a new survey.
 func TestALookThatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &counting{Store: memory.New(), takes: time.Second}
+		st := &countingStore{Store: memory.New(), surveyTime: time.Second}
 		visit := func(h http.Handler) string {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -383,12 +383,12 @@ func TestALookThatIsKept(t *testing.T) {
 			consoles = append(consoles, h)
 		}
 		visit(consoles[0])
-		looks := st.starts
+		looks := st.fullSurveys
 		time.Sleep(30 * time.Second)
 		for _, h := range consoles[1:] {
 			assert.Contains(t, visit(h), "This look is 30 s old")
 		}
-		assert.Equal(t, looks, st.starts)
+		assert.Equal(t, looks, st.fullSurveys)
 		form := url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"r"}, "confirm": {"pause"}}
 		r := httptest.NewRequest(http.MethodPost, "/act", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -396,14 +396,14 @@ func TestALookThatIsKept(t *testing.T) {
 		consoles[1].ServeHTTP(w, r)
 		require.Equal(t, http.StatusSeeOther, w.Code)
 		visit(consoles[1])
-		assert.Equal(t, looks+1, st.starts)
+		assert.Equal(t, looks+1, st.fullSurveys)
 		time.Sleep(2 * time.Second)
 		assert.Contains(t, visit(consoles[2]), "This look is 2 s old")
 	})
 }
 
-// bare is a store with only the abilities that delivery needs.
-type bare struct {
+// bareStore is a store with only the abilities that delivery needs.
+type bareStore struct {
 	store.Unimplemented
 	store.Delivery
 }
@@ -411,9 +411,9 @@ type bare struct {
 // For a store that lacks abilities the pages say so.
 func TestAStoreThatLacksAbilities(t *testing.T) {
 	st := memory.New()
-	p := visits(t, st, bare{Delivery: st}, byHeader)
+	p := newPersonFor(t, st, bareStore{Delivery: st}, byHeader)
 	for _, page := range []string{"", "lanes", "batches", "batch?service=s&id=b", "orders", "instances", "audit", "search?q=x", "lane?service=s", "bulk?action=cancel", "bulks", "progress?token=x"} {
-		got := p.ask(http.MethodGet, p.url+page, nil)
+		got := p.request(http.MethodGet, p.url+page, nil)
 		assert.Equal(t, http.StatusNotImplemented, got.status, page)
 		assert.Contains(t, got.text(), "lacks the ability", page)
 	}
@@ -429,15 +429,15 @@ func TestSearch(t *testing.T) {
 		assert.Contains(p, p.get("search?q=b1").text(), "Batch b1")
 		assert.Contains(p, p.get("search?q=change+7").text(), "Batch b1", "a key without its lane")
 		assert.Contains(p, p.get("search?q=chan").text(), "Batch b1", "the one that begins so")
-		assert.Contains(p, p.follow(p.get("search?q=+s+"), "service").text(), "Lane service")
+		assert.Contains(p, p.followLink(p.get("search?q=+s+"), "service").text(), "Lane service")
 		assert.Contains(p, p.get("search?q=se").text(), "Lane service")
 		assert.Contains(p, p.get("search?q=order").text(), "order-1")
 		b := p.get("search?q=b")
-		assert.Contains(p, p.follow(b, "b2").text(), "Batch b2")
+		assert.Contains(p, p.followLink(b, "b2").text(), "Batch b2")
 		assert.Contains(p, p.get("search?q=none").text(), "No batch or order has this id")
 
 		for q, want := range map[string][]string{"chan": {"batch key change 7 s queued"}, "s": {"lane s  ", "lane service  "}, "ord": {"order id order-1 service queued"}, "": nil} {
-			answer := p.ask(http.MethodGet, p.url+"search.json?q="+q, nil)
+			answer := p.request(http.MethodGet, p.url+"search.json?q="+q, nil)
 			require.Equal(p, "application/json", answer.header.Get("Content-Type"))
 			var got struct {
 				Hits []struct{ Kind, Name, Lane, State, Href string }
@@ -447,7 +447,7 @@ func TestSearch(t *testing.T) {
 			var lines []string
 			for _, h := range got.Hits {
 				lines = append(lines, strings.Join([]string{h.Kind, h.Name, h.Lane, h.State}, " "))
-				assert.Equal(p, http.StatusOK, p.ask(http.MethodGet, p.url+h.Href, nil).status, h.Href)
+				assert.Equal(p, http.StatusOK, p.request(http.MethodGet, p.url+h.Href, nil).status, h.Href)
 			}
 			assert.Equal(p, want, lines)
 		}
@@ -458,9 +458,9 @@ func TestSearch(t *testing.T) {
 // no act.
 func TestARemovedBatch(t *testing.T) {
 	inStores(t, func(p *person) {
-		p.serves(nil, "s")
+		p.recordServing(nil, "s")
 		require.NoError(p, p.st.Add(p.ctx(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change 7"}))
-		p.ends("s", store.Refused, "not valid")
+		p.endAttempt("s", store.Refused, "not valid")
 		pruned, err := p.st.Prune(p.ctx(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 		require.NoError(p, err)
 		require.Equal(p, 1, pruned.Batches)
@@ -485,25 +485,25 @@ func TestAudit(t *testing.T) {
 			require.NoError(p, err)
 			_, _, err = p.st.Steer(p.ctx(), store.Steering{Scope: now.Scope, Action: batch.ActionSetPolicy, Policy: batch.PolicyHalt, Seen: now.Version, By: ada})
 			require.NoError(p, err)
-			seen := p.see(lane, batch.ID("in "+lane))
+			seen := p.readRecord(lane, batch.ID("in "+lane))
 			_, err = p.st.Cancel(p.ctx(), seen, batch.By{Actor: "bob", Reason: "reason " + string(lane)})
 			require.NoError(p, err)
 		}
 		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: ada})
 		require.NoError(p, err)
 		first := p.get("audit")
-		rows := func(s sheet) []*element { return s.all("main")[0].all("tbody")[0].all("tr") }
+		rows := func(s shownPage) []*element { return s.all("main")[0].all("tbody")[0].all("tr") }
 		require.Len(p, rows(first), 100)
 		assert.Contains(p, rows(first)[0].text(), "everything")
 		// Of acts at the same time, those upon lanes come first.
 		assert.Contains(p, first.all("main")[0].text(), "reason lane 39", "of a batch that nobody named")
-		rest := p.follow(first, "The next page")
+		rest := p.followLink(first, "The next page")
 		require.Len(p, rows(rest), 21)
 		assert.Contains(p, rows(rest)[20].text(), "pause")
 		assert.Contains(p, rows(rest)[20].text(), "lane 00")
 		assert.NotContains(p, rest.text(), "The next page")
-		p.follow(rest, "The first page")
-		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodGet, p.url+"audit?after=x", nil).status)
+		p.followLink(rest, "The first page")
+		assert.Equal(p, http.StatusBadRequest, p.request(http.MethodGet, p.url+"audit?after=x", nil).status)
 		one := p.get("audit?service=lane+07")
 		require.Len(p, rows(one), 2, "a lane's own")
 		assert.Contains(p, rows(one)[0].text(), "set policy", "the newest first")

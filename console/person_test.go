@@ -30,8 +30,8 @@ import (
 
 var ada = batch.By{Actor: "ada", Reason: "ticket 17"}
 
-// prefix is the path at which the console is mounted.
-const prefix = "/ops/queue"
+// mountPath is the path at which the console is mounted.
+const mountPath = "/ops/queue"
 
 // person is a browser that shows the console of a store.
 type person struct {
@@ -58,22 +58,22 @@ func byHeader(r *http.Request) (string, error) {
 // secret is a text that no page may show.
 const secret = "hunter2-Zq"
 
-// visits returns a person for a console over the store s, which may wrap st.
-func visits(t *testing.T, st store.Store, s store.Store, actor func(*http.Request) (string, error)) *person {
-	return visitsWith(t, st, s, &console.Options{Actor: actor})
+// newPersonFor returns a person for a console over the store s, which may wrap st.
+func newPersonFor(t *testing.T, st store.Store, s store.Store, actor func(*http.Request) (string, error)) *person {
+	return newPersonWith(t, st, s, &console.Options{Actor: actor})
 }
 
-// visitsWith returns a person for a console with any options; the console logs into the person's
-// log.
-func visitsWith(t *testing.T, st store.Store, s store.Store, o *console.Options) *person {
+// newPersonWith returns a person for a console with any options; the console logs into the
+// person's log.
+func newPersonWith(t *testing.T, st store.Store, s store.Store, o *console.Options) *person {
 	p := &person{T: t, st: st, name: "ada", log: &strings.Builder{}}
 	o.Logger = slog.New(slog.NewTextHandler(p.log, nil))
 	h, err := console.New(s, o)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
-	mux.Handle(prefix+"/", http.StripPrefix(prefix, h))
+	mux.Handle(mountPath+"/", http.StripPrefix(mountPath, h))
 	server := httptest.NewServer(mux)
-	p.url = server.URL + prefix + "/"
+	p.url = server.URL + mountPath + "/"
 	p.client = server.Client()
 	p.pages = h
 	t.Cleanup(h.Close)
@@ -83,7 +83,7 @@ func visitsWith(t *testing.T, st store.Store, s store.Store, o *console.Options)
 
 func newPerson(t *testing.T) *person {
 	st := memory.New()
-	return visits(t, st, st, byHeader)
+	return newPersonFor(t, st, st, byHeader)
 }
 
 // inStores runs a test on the memory store and on SQLite.
@@ -96,21 +96,21 @@ func inStores(t *testing.T, run func(p *person)) {
 		st, err := sqlite.New(db, nil)
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
-		run(visits(t, st, st, byHeader))
+		run(newPersonFor(t, st, st, byHeader))
 	})
 }
 
-// sheet is a page as the browser gets it.
-type sheet struct {
+// shownPage is a page as the browser gets it.
+type shownPage struct {
 	*element
 	status int
-	at     *url.URL
+	url    *url.URL
 	header http.Header
 	html   string
 }
 
-// ask sends a request, follows redirects, and checks the page.
-func (p *person) ask(method, address string, form url.Values, header ...string) sheet {
+// request sends a request, follows redirects, and checks the page.
+func (p *person) request(method, address string, form url.Values, header ...string) shownPage {
 	p.Helper()
 	var body io.Reader
 	if form != nil {
@@ -133,7 +133,7 @@ func (p *person) ask(method, address string, form url.Values, header ...string) 
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(p, err)
-	s := sheet{element: &element{}, status: resp.StatusCode, at: resp.Request.URL, header: resp.Header, html: string(text)}
+	s := shownPage{element: &element{}, status: resp.StatusCode, url: resp.Request.URL, header: resp.Header, html: string(text)}
 	assert.NotContains(p, s.html, secret)
 	assert.Equal(p, "no-store", resp.Header.Get("Cache-Control"), address)
 	assert.Empty(p, resp.Header.Values("Set-Cookie"))
@@ -152,20 +152,20 @@ func (p *person) ask(method, address string, form url.Values, header ...string) 
 }
 
 // get opens a page of the console, which must exist.
-func (p *person) get(page string) sheet {
+func (p *person) get(page string) shownPage {
 	p.Helper()
-	s := p.ask(http.MethodGet, p.url+page, nil)
+	s := p.request(http.MethodGet, p.url+page, nil)
 	require.Equal(p, http.StatusOK, s.status, "%s: %s", page, s.text())
 	return s
 }
 
-// follow follows the first link in the main part that has these words.
-func (p *person) follow(s sheet, words string) sheet {
+// followLink follows the first link in the main part that has these words.
+func (p *person) followLink(s shownPage, words string) shownPage {
 	p.Helper()
 	for _, a := range s.all("main")[0].all("a") {
 		if strings.TrimSpace(a.text()) == words {
 			p.clicks++
-			to := p.ask(http.MethodGet, s.at.ResolveReference(must(url.Parse(a.attrs["href"]))).String(), nil)
+			to := p.request(http.MethodGet, s.url.ResolveReference(must(url.Parse(a.attrs["href"]))).String(), nil)
 			require.Equal(p, http.StatusOK, to.status, to.text())
 			return to
 		}
@@ -183,7 +183,7 @@ func must[T any](v T, err error) T {
 
 // form returns the address and the fields of the form that has this button; words holds what is
 // typed or chosen, by field.
-func (p *person) form(s sheet, button string, words map[string]string) (to *url.URL, fields url.Values) {
+func (p *person) form(s shownPage, button string, words map[string]string) (to *url.URL, fields url.Values) {
 	p.Helper()
 	for _, f := range s.all("form") {
 		buttons := f.all("button")
@@ -204,18 +204,18 @@ func (p *person) form(s sheet, button string, words map[string]string) (to *url.
 				}
 			}
 		}
-		return s.at.ResolveReference(must(url.Parse(f.attrs["action"]))), fields
+		return s.url.ResolveReference(must(url.Parse(f.attrs["action"]))), fields
 	}
 	require.Failf(p, "no such form", "%s in %s", button, s.html)
 	return nil, nil
 }
 
 // submit fills in and sends the form that has this button.
-func (p *person) submit(s sheet, button string, words map[string]string) sheet {
+func (p *person) submit(s shownPage, button string, words map[string]string) shownPage {
 	p.Helper()
 	to, fields := p.form(s, button, words)
 	p.clicks++
-	return p.ask(http.MethodPost, to.String(), fields)
+	return p.request(http.MethodPost, to.String(), fields)
 }
 
 func (p *person) ctx() context.Context { return p.Context() }
@@ -229,7 +229,7 @@ func (p *person) add(service batch.ServiceID, ids ...batch.ID) {
 	require.NoError(p, p.st.Add(p.ctx(), all...))
 }
 
-func (p *person) see(service batch.ServiceID, id batch.ID) batch.Record {
+func (p *person) readRecord(service batch.ServiceID, id batch.ID) batch.Record {
 	p.Helper()
 	rec, err := p.st.Get(p.ctx(), batch.Key{Service: service, ID: id})
 	require.NoError(p, err)
@@ -238,9 +238,9 @@ func (p *person) see(service batch.ServiceID, id batch.ID) batch.Record {
 
 var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQuiet: time.Minute}
 
-// serves writes the record of a Runner that serves the services; if other is not nil, another
-// Runner has recorded these traits.
-func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
+// recordServing writes the record of a Runner that serves the services; if other is not nil,
+// another Runner has recorded these traits.
+func (p *person) recordServing(other *dlt.Traits, services ...batch.ServiceID) {
 	p.Helper()
 	r := relied.Record{Settings: relied.SettingsOf(services[0], traits, time.Minute, queuer.Serial())}
 	for _, s := range services {
@@ -258,8 +258,8 @@ func (p *person) serves(other *dlt.Traits, services ...batch.ServiceID) {
 	require.NoError(p, err)
 }
 
-// ends claims the first batch of a lane and ends the attempt.
-func (p *person) ends(service batch.ServiceID, f store.Finding, message string) store.Claim {
+// endAttempt claims the first batch of a lane and ends the attempt.
+func (p *person) endAttempt(service batch.ServiceID, f store.Finding, message string) store.Claim {
 	p.Helper()
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: time.Minute, Instance: "one"}
 	claimed, err := p.st.Claim(p.ctx(), q, queuer.Choose(queuer.Serial(), nil, func(_ batch.ServiceID, err error) { require.NoError(p, err) }))
@@ -273,24 +273,24 @@ func (p *person) ends(service batch.ServiceID, f store.Finding, message string) 
 	if f != store.Accepted {
 		o.Report = &batch.Report{Attempt: c.Attempt, Kind: batch.KindRejected, StatusCode: 400, Code: 7, Took: time.Second, Text: message, Endpoint: message, Instance: "one"}
 	}
-	p.record(o)
+	p.recordOutcome(o)
 	return c
 }
 
-func (p *person) record(o store.Outcome) {
+func (p *person) recordOutcome(o store.Outcome) {
 	p.Helper()
 	applied, err := p.st.Record(p.ctx(), []store.Outcome{o})
 	require.NoError(p, err)
 	require.Equal(p, store.Written, applied[0].Result)
 }
 
-// undecided makes the first batch of a lane need a decision.
-func (p *person) undecided(service batch.ServiceID, message string) {
+// makeUndecided makes the first batch of a lane need a decision.
+func (p *person) makeUndecided(service batch.ServiceID, message string) {
 	p.Helper()
-	c := p.ends(service, store.Doubtful, message)
+	c := p.endAttempt(service, store.Doubtful, message)
 	look, err := p.st.Look(p.ctx(), c.Key, 1)
 	require.NoError(p, err)
-	p.record(store.Outcome{
+	p.recordOutcome(store.Outcome{
 		Ref: look.Ref, Version: look.Row.Version, By: batch.ByMonitor, Finding: store.Undecidable, Check: time.Second,
 		Error: &batch.SubmissionError{Kind: batch.KindDoubt, Message: message},
 	})

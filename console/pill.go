@@ -9,43 +9,44 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// mark is a state as people see it: a word, with an icon and a tone. The tone adds nothing that
-// the word does not say.
-type mark struct{ Tone, Icon, Word string }
+// stateMark is a state as people see it: a word, with an icon and a tone. The tone adds nothing
+// that the word does not say.
+type stateMark struct{ Tone, Icon, Word string }
 
 // Tones of marks and of notes. Each is a class of the style sheet.
 const (
-	toneOK   = "ok"   // done, or all well
-	toneRun  = "run"  // under way
-	toneWait = "wait" // waits
-	toneWarn = "warn" // not known, or held by a person
-	toneBad  = "bad"  // failed, or does not move
+	toneOK      = "ok"   // done, or all well
+	toneRunning = "run"  // under way
+	toneWaiting = "wait" // waits
+	toneWarning = "warn" // not known, or held by a person
+	toneBad     = "bad"  // failed, or does not move
 )
 
-// markOf returns the mark of a state of a batch, an order, a bulk action, an instance or a lane.
-func markOf(of any) mark {
+// stateMarkOf returns the mark of a state of a batch, an order, a bulk action, an instance or a
+// lane.
+func stateMarkOf(of any) stateMark {
 	word := fmt.Sprint(of)
-	m := mark{toneWait, "clock", word}
+	m := stateMark{toneWaiting, "clock", word}
 	switch s := of.(type) {
-	case mark:
+	case stateMark:
 		return s
 	case batch.State:
 		m.Tone, m.Icon = batchTone(s)
 	case order.State:
 		switch s {
 		case order.Dequeued:
-			m.Tone, m.Icon = toneRun, "send"
+			m.Tone, m.Icon = toneRunning, "send"
 		case order.Confirmed:
 			m.Tone, m.Icon = toneOK, "ok"
 		case order.Failed:
 			m.Tone, m.Icon = toneBad, "bad"
 		case order.Quarantined:
-			m = mark{toneBad, "bad", word + ": refused alone"}
+			m = stateMark{toneBad, "bad", word + ": refused alone"}
 		}
 	case operator.BulkState:
 		switch s {
 		case operator.BulkOpen:
-			m.Tone, m.Icon = toneRun, "send"
+			m.Tone, m.Icon = toneRunning, "send"
 		case operator.BulkCancelled:
 			m.Icon = "bad"
 		default:
@@ -54,15 +55,15 @@ func markOf(of any) mark {
 	case store.Instance:
 		switch {
 		case !s.Live:
-			return mark{toneBad, "down", "gone"}
+			return stateMark{toneBad, "down", "gone"}
 		case s.Paused:
-			return mark{toneBad, "pause", "posts nothing"}
+			return stateMark{toneBad, "pause", "posts nothing"}
 		case len(s.Pauses) > 0:
-			return mark{toneWarn, "pause", "posts in part"}
+			return stateMark{toneWarning, "pause", "posts in part"}
 		case len(s.Unserved) > 0:
-			return mark{toneWarn, "warn", "holds lanes"}
+			return stateMark{toneWarning, "warn", "holds lanes"}
 		}
-		return mark{toneOK, "ok", "live"}
+		return stateMark{toneOK, "ok", "live"}
 	}
 	return m
 }
@@ -70,26 +71,26 @@ func markOf(of any) mark {
 func batchTone(s batch.State) (tone, icon string) {
 	switch s {
 	case batch.Submitting:
-		return toneRun, "send"
+		return toneRunning, "send"
 	case batch.Pending, batch.Valid:
-		return toneRun, "ledger"
+		return toneRunning, "ledger"
 	case batch.Unknown:
-		return toneWarn, "doubt"
+		return toneWarning, "doubt"
 	case batch.Committed:
 		return toneOK, "ok"
 	case batch.Invalid, batch.Rejected:
 		return toneBad, "bad"
 	}
-	return toneWait, "clock"
+	return toneWaiting, "clock"
 }
 
 // heldMarks returns the marks for a lane's pause, halt and policy; none if the lane has none.
-func heldMarks(c batch.Control) (marks []mark) {
+func heldMarks(c batch.Control) (marks []stateMark) {
 	if !c.PausedAt.IsZero() {
-		marks = append(marks, mark{toneWarn, "pause", "paused"})
+		marks = append(marks, stateMark{toneWarning, "pause", "paused"})
 	}
 	if !c.HaltedAt.IsZero() {
-		marks = append(marks, mark{toneBad, "halt", "halted"})
+		marks = append(marks, stateMark{toneBad, "halt", "halted"})
 	}
 	return marks
 }

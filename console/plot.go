@@ -8,9 +8,9 @@ import (
 
 // Sizes of a plot, in its own units.
 const (
-	plotWide  = 240
-	plotHigh  = 72
-	plotInset = 1
+	plotWidth  = 240
+	plotHeight = 72
+	plotInset  = 1
 )
 
 // plot is a number, with a plot of its earlier values.
@@ -36,8 +36,8 @@ func (p *plot) line(values []float64, from string, name func(float64) string) {
 		return
 	}
 	top := roundUp(maxValue(values))
-	x := func(i int) float64 { return plotWide * float64(i) / float64(len(values)-1) }
-	const low = plotHigh - plotInset
+	x := func(i int) float64 { return plotWidth * float64(i) / float64(len(values)-1) }
+	const low = plotHeight - plotInset
 	var points []string
 	first, last := -1, 0
 	for i, v := range values {
@@ -47,7 +47,7 @@ func (p *plot) line(values []float64, from string, name func(float64) string) {
 		if last = i; first < 0 {
 			first = i
 		}
-		points = append(points, fmt.Sprintf("%.1f,%.1f", x(i), low-(plotHigh-2*plotInset)*v/top))
+		points = append(points, fmt.Sprintf("%.1f,%.1f", x(i), low-(plotHeight-2*plotInset)*v/top))
 	}
 	p.Points = strings.Join(points, " ")
 	p.Area = fmt.Sprintf("%.1f,%d %s %.1f,%d", x(first), low, p.Points, x(last), low)

@@ -33,8 +33,8 @@ type bulkRow struct {
 	Under      bool // this process carries out the action
 }
 
-// bulks lists the kept bulk actions, the newest first.
-func bulks(ctx context.Context, v *visit) (*answer, error) {
+// bulksPage lists the kept bulk actions, the newest first.
+func bulksPage(ctx context.Context, v *visit) (*answer, error) {
 	list, err := v.bulks.List(ctx)
 	if err != nil {
 		return nil, err
@@ -66,18 +66,18 @@ type progressBody struct {
 // Open reports whether the action is not over.
 func (b progressBody) Open() bool { return b.State == operator.BulkOpen }
 
-// progress shows how far a bulk action has come, and the batches that were not acted upon.
-func progress(ctx context.Context, v *visit) (*answer, error) {
-	p, err := v.bulks.Get(ctx, v.q.Get("token"))
+// progressPage shows how far a bulk action has come, and the batches that were not acted upon.
+func progressPage(ctx context.Context, v *visit) (*answer, error) {
+	p, err := v.bulks.Get(ctx, v.query.Get("token"))
 	if err != nil {
 		return nil, unknownBulk(err)
 	}
 	b := progressBody{Progress: p, ActionName: bulkActName(p.Bulk), Not: v.denied}
 	b.Under, b.Ended = v.bulkActions.isUnderWay(p.Token)
 	a := &answer{page: "progress", title: "Bulk action: " + b.ActionName}
-	if b.Open() && v.q.Get("keep") != "" {
-		a.again = min(max(v.now.Sub(p.Changed), progressInterval), maxProgressInterval)
-		b.Keeps, b.Every = true, a.again
+	if b.Open() && v.query.Get("keep") != "" {
+		a.reloadAfter = min(max(v.now.Sub(p.Changed), progressInterval), maxProgressInterval)
+		b.Keeps, b.Every = true, a.reloadAfter
 		a.body = b
 		return a, nil
 	}
@@ -105,7 +105,7 @@ func beginBulk(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sel, err := unpack(v.form.Get("selection"))
+	sel, err := unpackSelection(v.form.Get("selection"))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func beginBulk(ctx context.Context, v *visit) (*answer, error) {
 			return nil, err
 		}
 	}
-	return &answer{to: link("progress", "token", p.Token, "keep", "1")}, nil
+	return &answer{redirectTo: link("progress", "token", p.Token, "keep", "1")}, nil
 }
 
 // changeBulk continues a kept action, or cancels it.
@@ -159,5 +159,5 @@ func changeBulk(ctx context.Context, v *visit) (*answer, error) {
 		return nil, err
 	}
 	v.forgetReads()
-	return &answer{to: to}, nil
+	return &answer{redirectTo: to}, nil
 }

@@ -33,28 +33,28 @@ func (p *person) preview(lane batch.ServiceID) operator.Selection {
 	return sel
 }
 
-// slow is a store that calls a function before one of its cancels.
-type slow struct {
+// slowStore is a store that calls a function before one of its cancels.
+type slowStore struct {
 	store.Store
-	left atomic.Int64
-	do   func(ctx context.Context) error
+	cancelsLeft  atomic.Int64
+	beforeCancel func(ctx context.Context) error
 }
 
-func (s *slow) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	if s.left.Add(-1) == 0 {
-		if err := s.do(ctx); err != nil {
+func (s *slowStore) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	if s.cancelsLeft.Add(-1) == 0 {
+		if err := s.beforeCancel(ctx); err != nil {
 			return batch.Record{}, err
 		}
 	}
 	return s.Store.Cancel(ctx, seen, by)
 }
 
-// slowly returns a person whose console stops before the 150th batch of 250, until goOn or the
-// console is closed.
-func slowly(t *testing.T) (p *person, goOn chan struct{}) {
+// newPersonWithSlowBulk returns a person whose console stops before the 150th batch of 250, until
+// released or the console is closed.
+func newPersonWithSlowBulk(t *testing.T) (p *person, goOn chan struct{}) {
 	goOn = make(chan struct{})
 	st := memory.New()
-	s := &slow{Store: st, do: func(ctx context.Context) error {
+	s := &slowStore{Store: st, beforeCancel: func(ctx context.Context) error {
 		select {
 		case <-goOn:
 			return nil
@@ -62,23 +62,23 @@ func slowly(t *testing.T) (p *person, goOn chan struct{}) {
 			return ctx.Err()
 		}
 	}}
-	s.left.Store(150)
-	p = visits(t, st, s, byHeader)
-	p.serves(nil, "s")
-	p.add("s", names(250)...)
+	s.cancelsLeft.Store(150)
+	p = newPersonFor(t, st, s, byHeader)
+	p.recordServing(nil, "s")
+	p.add("s", orderedIDs(250)...)
 	return p, goOn
 }
 
-// begins starts a bulk action that does not end.
-func (p *person) begins(preview sheet) sheet {
+// beginSlowBulk starts a bulk action that does not end.
+func (p *person) beginSlowBulk(preview shownPage) shownPage {
 	p.Helper()
-	page := p.submit(preview, "Carry it out: cancel", reason("confirm", "250"))
+	page := p.submit(preview, "Carry it out: cancel", reasonFields("confirm", "250"))
 	require.Equal(p, http.StatusOK, page.status, page.text())
 	return page
 }
 
-// once checks that the bulk action cancelled each of the batches exactly once.
-func (p *person) once(ids []batch.ID) {
+// checkCancelledOnce checks that the bulk action cancelled each of the batches exactly once.
+func (p *person) checkCancelledOnce(ids []batch.ID) {
 	p.Helper()
 	for _, id := range ids {
 		acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: id})
@@ -88,11 +88,11 @@ func (p *person) once(ids []batch.ID) {
 	}
 }
 
-// until reads a page again until it has these words.
-func (p *person) until(s sheet, words string) sheet {
+// reloadUntil reads a page again until it has these words.
+func (p *person) reloadUntil(s shownPage, words string) shownPage {
 	p.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if s = p.ask(http.MethodGet, s.at.String(), nil); strings.Contains(s.text(), words) {
+		if s = p.request(http.MethodGet, s.url.String(), nil); strings.Contains(s.text(), words) {
 			return s
 		}
 	}
@@ -103,77 +103,77 @@ func (p *person) until(s sheet, words string) sheet {
 // A bulk action outlives its request. The page shows its progress, and at the end the batches that
 // were not acted upon.
 func TestBulkUnderWay(t *testing.T) {
-	p, goOn := slowly(t)
+	p, goOn := newPersonWithSlowBulk(t)
 	preview := p.get("bulk?action=cancel")
-	page := p.begins(preview)
+	page := p.beginSlowBulk(preview)
 	assert.Equal(t, "2", page.header.Get("Refresh"))
 	assert.Contains(t, page.text(), "100 of 250 batches have had their turn")
 	assert.Contains(t, page.text(), "This console carries it out")
 	assert.NotContains(t, page.text(), "What was not done", "it is read at the end")
 	assert.Contains(t, p.get("bulks").text(), "under way here")
-	still := p.follow(page, "Stop that, to go on with it, to cancel it, or for what was not done")
+	still := p.followLink(page, "Stop that, to go on with it, to cancel it, or for what was not done")
 	assert.Empty(t, still.header.Get("Refresh"))
 	assert.NotContains(t, still.html, `id="resume"`, "it is under way here")
 
-	again := p.submit(preview, "Carry it out: cancel", reason("confirm", "250"))
-	assert.Equal(t, page.at.String(), again.at.String(), "a form that is sent twice")
+	again := p.submit(preview, "Carry it out: cancel", reasonFields("confirm", "250"))
+	assert.Equal(t, page.url.String(), again.url.String(), "a form that is sent twice")
 	close(goOn)
-	end := p.until(page, "It is finished")
+	end := p.reloadUntil(page, "It is finished")
 	assert.Empty(t, end.header.Get("Refresh"))
 	assert.Contains(t, end.text(), "250 of 250 batches have had their turn: it was done to 250 of them")
 	assert.Contains(t, end.text(), "It was done to each batch")
 	history := p.get("audit")
 	assert.Contains(t, history.text(), "bulk action: ticket 17")
-	assert.Contains(t, p.follow(history, "bulk action").text(), "It is finished")
-	p.once(names(250))
-	late := p.submit(preview, "Carry it out: cancel", reason("confirm", "250"))
-	assert.Equal(t, page.at.String(), late.at.String(), "and after the end")
-	p.once(names(250))
-	assert.Equal(t, http.StatusConflict, p.submit(still, "Cancel it", reason()).status)
-	assert.Equal(t, http.StatusNotFound, p.ask(http.MethodGet, p.url+"progress?token=none", nil).status)
-	assert.Contains(t, p.ask(http.MethodGet, p.url+"progress", nil).text(), "30 days")
+	assert.Contains(t, p.followLink(history, "bulk action").text(), "It is finished")
+	p.checkCancelledOnce(orderedIDs(250))
+	late := p.submit(preview, "Carry it out: cancel", reasonFields("confirm", "250"))
+	assert.Equal(t, page.url.String(), late.url.String(), "and after the end")
+	p.checkCancelledOnce(orderedIDs(250))
+	assert.Equal(t, http.StatusConflict, p.submit(still, "Cancel it", reasonFields()).status)
+	assert.Equal(t, http.StatusNotFound, p.request(http.MethodGet, p.url+"progress?token=none", nil).status)
+	assert.Contains(t, p.request(http.MethodGet, p.url+"progress", nil).text(), "30 days")
 }
 
 // After the console's process has died, no process continues by itself. A person continues the
 // action in another process, and no batch is acted upon twice.
 func TestBulkAfterACrash(t *testing.T) {
-	p, _ := slowly(t)
-	page := p.begins(p.get("bulk?action=cancel"))
+	p, _ := newPersonWithSlowBulk(t)
+	page := p.beginSlowBulk(p.get("bulk?action=cancel"))
 	p.pages.Close() // in the middle of a chunk, whose progress is not kept
-	assert.Equal(t, batch.Rejected, p.see("s", names(250)[148]).State)
-	assert.Equal(t, http.StatusServiceUnavailable, p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "101")).status, "it is closed")
+	assert.Equal(t, batch.Rejected, p.readRecord("s", orderedIDs(250)[148]).State)
+	assert.Equal(t, http.StatusServiceUnavailable, p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reasonFields("confirm", "101")).status, "it is closed")
 
-	other := visits(t, p.st, p.st, byHeader)
+	other := newPersonFor(t, p.st, p.st, byHeader)
 	other.name = "bob"
 	list := other.get("bulks")
 	assert.Contains(t, list.text(), "100 of 250")
 	assert.NotContains(t, list.text(), "under way here")
 	for _, a := range list.all("main")[0].all("a") {
-		if strings.HasPrefix(a.attrs["href"], "progress?") && strings.Contains(page.at.RawQuery, a.attrs["href"][len("progress?"):]) {
-			page = other.follow(list, strings.TrimSpace(a.text()))
+		if strings.HasPrefix(a.attrs["href"], "progress?") && strings.Contains(page.url.RawQuery, a.attrs["href"][len("progress?"):]) {
+			page = other.followLink(list, strings.TrimSpace(a.text()))
 		}
 	}
 	assert.Contains(t, page.text(), "This process does not carry it out")
-	assert.Equal(t, batch.Queued, p.see("s", names(250)[149]).State)
-	assert.Equal(t, http.StatusBadRequest, other.submit(page, "Go on", reason("confirm", "1")).status)
-	end := other.until(other.submit(page, "Go on", reason("confirm", "250")), "It is finished")
+	assert.Equal(t, batch.Queued, p.readRecord("s", orderedIDs(250)[149]).State)
+	assert.Equal(t, http.StatusBadRequest, other.submit(page, "Go on", reasonFields("confirm", "1")).status)
+	end := other.reloadUntil(other.submit(page, "Go on", reasonFields("confirm", "250")), "It is finished")
 	assert.Contains(t, end.text(), "it was done to 250 of them", "what was done before counts as done")
 	assert.Contains(t, end.text(), "resumebob100ticket 17", "who went on, and where")
-	p.once(names(250))
+	p.checkCancelledOnce(orderedIDs(250))
 }
 
 // A person cancels an action that is under way, and the remaining batches stay as they are.
 func TestBulkCancelledInABrowser(t *testing.T) {
-	p, goOn := slowly(t)
-	page := p.follow(p.begins(p.get("bulk?action=cancel")), "Stop that, to go on with it, to cancel it, or for what was not done")
-	over := p.submit(page, "Cancel it", reason())
+	p, goOn := newPersonWithSlowBulk(t)
+	page := p.followLink(p.beginSlowBulk(p.get("bulk?action=cancel")), "Stop that, to go on with it, to cancel it, or for what was not done")
+	over := p.submit(page, "Cancel it", reasonFields())
 	assert.Contains(t, over.text(), "It is cancelled")
 	close(goOn)
-	end := p.until(over, "200 of 250 batches have had their turn: it was done to 200 of them")
+	end := p.reloadUntil(over, "200 of 250 batches have had their turn: it was done to 200 of them")
 	assert.Contains(t, end.text(), "cancelada100ticket 17")
 	assert.NotContains(t, end.text(), "What you can do")
-	assert.Equal(t, batch.Rejected, p.see("s", names(250)[199]).State)
-	assert.Equal(t, batch.Queued, p.see("s", names(250)[200]).State)
+	assert.Equal(t, batch.Rejected, p.readRecord("s", orderedIDs(250)[199]).State)
+	assert.Equal(t, batch.Queued, p.readRecord("s", orderedIDs(250)[200]).State)
 }
 
 // If the store fails, or the store or its driver panics, the action ends and the process goes on.
@@ -190,20 +190,20 @@ func TestBulkEndsEarly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := memory.New()
-			s := &slow{Store: st, do: c.do}
-			s.left.Store(2)
-			p := visits(t, st, s, byHeader)
-			p.serves(nil, "s")
-			p.add("s", names(3)...)
-			page := p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reason("confirm", "3"))
+			s := &slowStore{Store: st, beforeCancel: c.do}
+			s.cancelsLeft.Store(2)
+			p := newPersonFor(t, st, s, byHeader)
+			p.recordServing(nil, "s")
+			p.add("s", orderedIDs(3)...)
+			page := p.submit(p.get("bulk?action=cancel"), "Carry it out: cancel", reasonFields("confirm", "3"))
 			assert.Contains(t, page.text(), "It ended early here. "+c.page)
 			for _, words := range c.log {
 				assert.Contains(t, p.log.String(), words)
 			}
-			still := p.follow(page, "Stop that, to go on with it, to cancel it, or for what was not done")
-			end := p.until(p.submit(still, "Go on", reason("confirm", "3")), "It is finished")
+			still := p.followLink(page, "Stop that, to go on with it, to cancel it, or for what was not done")
+			end := p.reloadUntil(p.submit(still, "Go on", reasonFields("confirm", "3")), "It is finished")
 			assert.Contains(t, end.text(), "it was done to 3 of them")
-			p.once(names(3))
+			p.checkCancelledOnce(orderedIDs(3))
 		})
 	}
 }
@@ -213,13 +213,13 @@ func TestBulkEndsEarly(t *testing.T) {
 func TestBulksAtOnce(t *testing.T) {
 	goOn := make(chan struct{})
 	st := memory.New()
-	p := visits(t, st, &held{st, goOn}, byHeader)
-	p.serves(nil, "s")
-	var last sheet
-	for i, id := range names(5) {
+	p := newPersonFor(t, st, &heldStore{st, goOn}, byHeader)
+	p.recordServing(nil, "s")
+	var last shownPage
+	for i, id := range orderedIDs(5) {
 		lane := batch.ServiceID(id)
 		p.add(lane, id)
-		last = p.submit(p.get("bulk?action=cancel&service="+string(lane)), "Carry it out: cancel", reason("confirm", "1"))
+		last = p.submit(p.get("bulk?action=cancel&service="+string(lane)), "Carry it out: cancel", reasonFields("confirm", "1"))
 		want := http.StatusOK
 		if i == 4 {
 			want = http.StatusServiceUnavailable
@@ -233,18 +233,18 @@ func TestBulksAtOnce(t *testing.T) {
 	require.Len(t, list, 5)
 	page := p.get("progress?token=" + list[0].Token)
 	for _, before := range list[1:] {
-		p.until(p.get("progress?token="+before.Token), "It is finished")
+		p.reloadUntil(p.get("progress?token="+before.Token), "It is finished")
 	}
-	p.until(p.submit(page, "Go on", reason("confirm", "1")), "It is finished")
+	p.reloadUntil(p.submit(page, "Go on", reasonFields("confirm", "1")), "It is finished")
 }
 
-// held is a store whose cancels wait until the channel is closed.
-type held struct {
+// heldStore is a store whose cancels wait until the channel is closed.
+type heldStore struct {
 	store.Store
-	goOn chan struct{}
+	released chan struct{}
 }
 
-func (h *held) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	<-h.goOn
+func (h *heldStore) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	<-h.released
 	return h.Store.Cancel(ctx, seen, by)
 }

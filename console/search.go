@@ -29,11 +29,11 @@ type searchBody struct {
 	Missing string // names the shards that did not answer
 }
 
-// search finds batches and orders by their ids and their callers' keys, and lanes by their names:
-// by the whole text, or by its beginning. A batch whose whole name is the text, or a single hit,
-// is shown at once.
-func search(ctx context.Context, v *visit) (*answer, error) {
-	b := searchBody{Q: strings.TrimSpace(v.q.Get("q"))}
+// searchPage finds batches and orders by their ids and their callers' keys, and lanes by their
+// names: by the whole text, or by its beginning. A batch whose whole name is the text, or a single
+// hit, is shown at once.
+func searchPage(ctx context.Context, v *visit) (*answer, error) {
+	b := searchBody{Q: strings.TrimSpace(v.query.Get("q"))}
 	b.Asked = b.Q != ""
 	found, missing, err := v.lookup(ctx, b.Q, maxSearchHits)
 	if err != nil {
@@ -41,7 +41,7 @@ func search(ctx context.Context, v *visit) (*answer, error) {
 	}
 	b.Missing = missing
 	if one := onlyHit(found); one != nil && missing == "" {
-		return &answer{to: hitLink(*one)}, nil
+		return &answer{redirectTo: hitLink(*one)}, nil
 	}
 	seen := map[batch.Key]bool{}
 	for _, h := range found.Hits {
@@ -97,9 +97,9 @@ type suggestion struct {
 	Href  string `json:"href"` // relative to the console
 }
 
-// suggest answers while a person types, with the hits of a search.
-func suggest(ctx context.Context, v *visit) (*answer, error) {
-	found, _, err := v.lookup(ctx, strings.TrimSpace(v.q.Get("q")), maxSuggestions)
+// suggestionsAnswer answers while a person types, with the hits of a search.
+func suggestionsAnswer(ctx context.Context, v *visit) (*answer, error) {
+	found, _, err := v.lookup(ctx, strings.TrimSpace(v.query.Get("q")), maxSuggestions)
 	if err != nil {
 		return nil, err
 	}

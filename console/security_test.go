@@ -26,8 +26,8 @@ func TestNewWantsAStore(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrInvalidInput)
 }
 
-// all returns everything in the store that an act could change, as text.
-func (p *person) all() string {
+// storedText returns everything in the store that an act could change, as text.
+func (p *person) storedText() string {
 	p.Helper()
 	recs, _, err := p.st.List(p.ctx(), store.ListQuery{Limit: 1000})
 	require.NoError(p, err)
@@ -44,20 +44,20 @@ func (p *person) all() string {
 	return all
 }
 
-// filled returns complete forms: a POST of each one does something.
-func (p *person) filled() map[string]url.Values {
+// filledForms returns complete forms: a POST of each one does something.
+func (p *person) filledForms() map[string]url.Values {
 	p.Helper()
-	_, cancel := p.form(p.get("batch?service=s&id=b1"), "Cancel", reason("confirm", "cancel"))
-	_, pause := p.form(p.get("lane?service=s"), "Pause", reason())
-	_, everything := p.form(p.get("lane?all=1"), "Pause", reason("confirm", "pause"))
-	_, bulk := p.form(p.get("bulk?action=cancel&service=s"), "Carry it out: cancel", reason("confirm", "3"))
-	begun := func() sheet {
+	_, cancel := p.form(p.get("batch?service=s&id=b1"), "Cancel", reasonFields("confirm", "cancel"))
+	_, pause := p.form(p.get("lane?service=s"), "Pause", reasonFields())
+	_, everything := p.form(p.get("lane?all=1"), "Pause", reasonFields("confirm", "pause"))
+	_, bulk := p.form(p.get("bulk?action=cancel&service=s"), "Carry it out: cancel", reasonFields("confirm", "3"))
+	begun := func() shownPage {
 		b, err := operator.NewBulks(p.desk()).Begin(p.ctx(), p.preview("s"), ada)
 		require.NoError(p, err)
 		return p.get("progress?token=" + b.Token)
 	}
-	_, goOn := p.form(begun(), "Go on", reason("confirm", "3"))
-	_, giveUp := p.form(begun(), "Cancel it", reason())
+	_, goOn := p.form(begun(), "Go on", reasonFields("confirm", "3"))
+	_, giveUp := p.form(begun(), "Cancel it", reasonFields())
 	return map[string]url.Values{"act?a": cancel, "act?b": pause, "act?c": everything, "bulk?d": bulk, "progress?e": giveUp, "progress?f": goOn}
 }
 
@@ -65,22 +65,22 @@ func (p *person) filled() map[string]url.Values {
 func TestLooksChangeNothing(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
-	forms := p.filled()
-	before := p.all()
+	forms := p.filledForms()
+	before := p.storedText()
 	for page, form := range forms {
 		path, _, _ := strings.Cut(page, "?")
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-			got := p.ask(method, p.url+path+"?"+form.Encode(), nil)
+			got := p.request(method, p.url+path+"?"+form.Encode(), nil)
 			if path == "act" || method != http.MethodGet && method != http.MethodHead {
 				assert.Equal(t, http.StatusMethodNotAllowed, got.status, "%s %s", method, path)
 				assert.Contains(t, got.header.Get("Allow"), http.MethodPost)
 			}
-			assert.Equal(t, before, p.all(), "%s %s", method, path)
-			p.ask(method, p.url+path, form) // the form in the body of a request that is not a POST
-			assert.Equal(t, before, p.all(), "%s %s", method, path)
+			assert.Equal(t, before, p.storedText(), "%s %s", method, path)
+			p.request(method, p.url+path, form) // the form in the body of a request that is not a POST
+			assert.Equal(t, before, p.storedText(), "%s %s", method, path)
 		}
-		assert.Equal(t, http.StatusBadRequest, p.ask(http.MethodPost, p.url+path+"?"+form.Encode(), url.Values{}).status, "a form in the address")
-		assert.Equal(t, before, p.all())
+		assert.Equal(t, http.StatusBadRequest, p.request(http.MethodPost, p.url+path+"?"+form.Encode(), url.Values{}).status, "a form in the address")
+		assert.Equal(t, before, p.storedText())
 	}
 }
 
@@ -88,18 +88,18 @@ func TestLooksChangeNothing(t *testing.T) {
 func TestFormsFromElsewhere(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
-	forms := p.filled()
-	before := p.all()
+	forms := p.filledForms()
+	before := p.storedText()
 	for page, form := range forms {
 		path, _, _ := strings.Cut(page, "?")
 		for _, header := range [][]string{
 			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "", "Origin", "https://evil.example"},
 			{"Sec-Fetch-Site", "", "Origin", "null"}, {"Sec-Fetch-Site", "cross-site", "Origin", p.url},
 		} {
-			got := p.ask(http.MethodPost, p.url+path, form, header...)
+			got := p.request(http.MethodPost, p.url+path, form, header...)
 			assert.Equal(t, http.StatusForbidden, got.status, "%v", header)
 			assert.Contains(t, got.text(), "was not sent by a page of this console")
-			assert.Equal(t, before, p.all(), "%s %v", page, header)
+			assert.Equal(t, before, p.storedText(), "%s %v", page, header)
 		}
 	}
 }
@@ -108,8 +108,8 @@ func TestFormsFromElsewhere(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	writer := newPerson(t)
 	writer.add("s", "b1", "b2", "b3")
-	forms := writer.filled()
-	before := writer.all()
+	forms := writer.filledForms()
+	before := writer.storedText()
 	for name, c := range map[string]struct {
 		actor func(*http.Request) (string, error)
 		says  string
@@ -121,17 +121,17 @@ func TestReadOnly(t *testing.T) {
 		"a name too long":   {func(*http.Request) (string, error) { return strings.Repeat("a", batch.MaxActorLen+1), nil }, "does not say who you are"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := visits(t, writer.st, writer.st, c.actor)
+			p := newPersonFor(t, writer.st, writer.st, c.actor)
 			for page, form := range forms {
 				path, _, _ := strings.Cut(page, "?")
-				got := p.ask(http.MethodPost, p.url+path, form)
+				got := p.request(http.MethodPost, p.url+path, form)
 				assert.Equal(t, http.StatusForbidden, got.status)
 				assert.Contains(t, got.text(), c.says)
 			}
 			for _, path := range []string{"", "lanes", "batch", "nowhere"} {
-				assert.Equal(t, http.StatusForbidden, p.ask(http.MethodPost, p.url+path, url.Values{}).status)
+				assert.Equal(t, http.StatusForbidden, p.request(http.MethodPost, p.url+path, url.Values{}).status)
 			}
-			assert.Equal(t, before, p.all())
+			assert.Equal(t, before, p.storedText())
 			for _, page := range []string{"batch?service=s&id=b1", "lane?service=s", "lane?all=1", "bulk?action=cancel", "progress?token=" + forms["progress?f"].Get("token")} {
 				s := p.get(page)
 				assert.Contains(t, s.text(), c.says)
@@ -147,20 +147,20 @@ func TestReadOnly(t *testing.T) {
 func TestNobodyActsAsAnother(t *testing.T) {
 	p := newPerson(t)
 	p.add("s", "b1", "b2", "b3")
-	forms := p.filled()
+	forms := p.filledForms()
 	for _, page := range slices.Sorted(maps.Keys(forms)) { // sorted: acts upon one batch come before bulk actions
 		form := forms[page]
 		path, _, _ := strings.Cut(page, "?")
 		for _, field := range []string{"actor", "Actor", "by", "By", "user"} {
 			form.Set(field, "mallory")
 		}
-		got := p.ask(http.MethodPost, p.url+path+"?actor=mallory&by=mallory", form, "X-Forwarded-User", "mallory", "Cookie", "actor=mallory")
+		got := p.request(http.MethodPost, p.url+path+"?actor=mallory&by=mallory", form, "X-Forwarded-User", "mallory", "Cookie", "actor=mallory")
 		assert.Equal(t, http.StatusOK, got.status, "%s: %s", page, got.text())
 	}
 	acts, err := p.st.History(p.ctx(), batch.Key{Service: "s", ID: "b2"})
-	p.done(acts, err, batch.ActionCancel)
-	assert.NotContains(t, p.all(), "mallory")
-	assert.Contains(t, p.all(), "ada")
+	p.checkLastAct(acts, err, batch.ActionCancel)
+	assert.NotContains(t, p.storedText(), "mallory")
+	assert.Contains(t, p.storedText(), "ada")
 }
 
 // The console also works at the root of a server, and a request cannot add headers to its answers.
@@ -172,12 +172,12 @@ func TestAtTheRoot(t *testing.T) {
 	defer server.Close()
 	p := &person{T: t, st: st, client: server.Client(), url: server.URL + "/"}
 	p.add("s", "b1")
-	p.follow(p.get("batches"), "b1")
+	p.followLink(p.get("batches"), "b1")
 	css := p.get("style.css")
 	assert.Equal(t, "text/css; charset=utf-8", css.header.Get("Content-Type"))
 	assert.NotContains(t, css.html, "url(")
 	for _, page := range []string{"search?q=%0d%0aSet-Cookie:+x=1", "batch?id=%0d%0aX:+y", "lane?service=a%0d%0aX:y", "%0d%0aX:y", "batches?state=%0d%0aX:y"} {
-		got := p.ask(http.MethodGet, p.url+page, nil)
+		got := p.request(http.MethodGet, p.url+page, nil)
 		assert.Empty(t, got.header.Get("X"), page)
 	}
 }
@@ -188,24 +188,24 @@ func TestNamesInAddresses(t *testing.T) {
 	p := newPerson(t)
 	p.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	at := must(url.Parse(p.url))
-	for _, name := range []string{"a?x=1&y=2#z", "//evil.example/", "https://evil.example", `\\evil.example`, "javascript:alert(1)", "%0d%0aX: y", "ä ö", hostile, long} {
+	for _, name := range []string{"a?x=1&y=2#z", "//evil.example/", "https://evil.example", `\\evil.example`, "javascript:alert(1)", "%0d%0aX: y", "ä ö", hostileText, longText} {
 		id := batch.ID("id " + name)
 		p.add(batch.ServiceID(name), id)
-		for what, got := range map[string]sheet{
-			"act":    p.ask(http.MethodPost, p.url+"act", url.Values{"do": {"pause"}, "service": {name}, "version": {"0"}, "reason": {why}}),
-			"search": p.ask(http.MethodGet, p.url+"search?q="+url.QueryEscape(string(id)), nil),
+		for what, got := range map[string]shownPage{
+			"act":    p.request(http.MethodPost, p.url+"act", url.Values{"do": {"pause"}, "service": {name}, "version": {"0"}, "reason": {ticketReason}}),
+			"search": p.request(http.MethodGet, p.url+"search?q="+url.QueryEscape(string(id)), nil),
 		} {
 			require.Equal(t, http.StatusSeeOther, got.status, "%s %s: %s", what, name, got.html)
 			to := at.ResolveReference(must(url.Parse(got.header.Get("Location"))))
 			assert.Equal(t, at.Host, to.Host, "%s %s", what, name)
-			assert.Contains(t, []string{prefix + "/lane", prefix + "/batch"}, to.Path)
+			assert.Contains(t, []string{mountPath + "/lane", mountPath + "/batch"}, to.Path)
 			assert.Equal(t, name, to.Query().Get("service"), what)
 			assert.Contains(t, []string{"", "done"}, to.Fragment)
 			assert.Empty(t, got.header.Values("X"))
 		}
 	}
 	for _, name := range []string{"a\r\nX: y", "a\nSet-Cookie: x=1", "a\x00"} {
-		got := p.ask(http.MethodPost, p.url+"act", url.Values{"do": {"pause"}, "service": {name}, "version": {"0"}, "reason": {why}})
+		got := p.request(http.MethodPost, p.url+"act", url.Values{"do": {"pause"}, "service": {name}, "version": {"0"}, "reason": {ticketReason}})
 		assert.Equal(t, http.StatusBadRequest, got.status)
 		assert.Empty(t, got.header.Values("Location"))
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// shardTime limits how long a page about all shards waits for each of them.
-const shardTime = 4 * time.Second
+// shardTimeLimit limits how long a page about all shards waits for each of them.
+const shardTimeLimit = 4 * time.Second
 
 // NewShards returns the console of all shards of a set (package shards). The stores are in the
 // order of their shards' numbers: a store that was opened as another shard gives a
@@ -47,11 +47,11 @@ func NewShards(o *Options, stores ...store.Store) (*Console, error) {
 		if err != nil {
 			return nil, fmt.Errorf("shard %d: %w", i, err)
 		}
-		one.set, one.name = c, fmt.Sprintf("shard %d of %d", i, len(stores))
+		one.parent, one.name = c, fmt.Sprintf("shard %d of %d", i, len(stores))
 		c.shards = append(c.shards, one)
 	}
 	c.overview = newShared(c.readOverviews)
-	c.present = newShared(func(context.Context) (present, error) { return present{at: time.Now().UTC()}, nil })
+	c.clockAndPause = newShared(func(context.Context) (clockAndPause, error) { return clockAndPause{now: time.Now().UTC()}, nil })
 	return c, nil
 }
 
@@ -77,7 +77,7 @@ func (c *Console) route(path string) page {
 	case "", "search", "search.json", "style.css", "console.js":
 	default:
 		if p != nil && c.shards != nil {
-			return inShard
+			return shardPage
 		}
 	}
 	return p
@@ -86,16 +86,16 @@ func (c *Console) route(path string) page {
 // shardsBody holds links to the pages of the shards.
 type shardsBody struct{ Links []choice }
 
-// inShard redirects to the page in the shard of the request's lane. If the page is about no lane,
-// it shows a link for each shard.
-func inShard(_ context.Context, v *visit) (*answer, error) {
-	page := strings.TrimPrefix(v.r.URL.Path, "/")
-	if v.r.URL.RawQuery != "" {
-		page += "?" + v.r.URL.RawQuery
+// shardPage redirects to the page in the shard of the request's lane. If the page is about no
+// lane, it shows a link for each shard.
+func shardPage(_ context.Context, v *visit) (*answer, error) {
+	page := strings.TrimPrefix(v.request.URL.Path, "/")
+	if v.request.URL.RawQuery != "" {
+		page += "?" + v.request.URL.RawQuery
 	}
 	for _, name := range []string{"service", "lane"} {
-		if lane := v.q.Get(name); lane != "" || v.q.Has(name) && v.q.Get("id") != "" {
-			return &answer{to: fmt.Sprintf("%d/%s", store.ShardOf(batch.ServiceID(lane), len(v.shards)), page)}, nil
+		if lane := v.query.Get(name); lane != "" || v.query.Has(name) && v.query.Get("id") != "" {
+			return &answer{redirectTo: fmt.Sprintf("%d/%s", store.ShardOf(batch.ServiceID(lane), len(v.shards)), page)}, nil
 		}
 	}
 	var b shardsBody
@@ -109,7 +109,7 @@ func inShard(_ context.Context, v *visit) (*answer, error) {
 // all failed.
 func askShards[T any](ctx context.Context, c *Console, do func(context.Context, *Console) (T, error)) ([]desks.Answer[T], error) {
 	answers := desks.Ask(ctx, c.shards, func(ctx context.Context, one *Console) (T, error) {
-		ctx, cancel := context.WithTimeout(ctx, shardTime)
+		ctx, cancel := context.WithTimeout(ctx, shardTimeLimit)
 		defer cancel()
 		return do(ctx, one)
 	})

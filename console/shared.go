@@ -20,12 +20,12 @@ type sharedAnswer[T any] struct {
 	read func(context.Context) (T, error)
 	turn chan struct{} // holds an element while no visitor holds kept
 	kept struct {
-		value       T
-		at, expires time.Time // on this process's clock
-		after       int64     // number of acts before the read
+		value           T
+		readAt, expires time.Time // on this process's clock
+		actsBefore      int64     // number of acts before the read
 	}
-	acts  atomic.Int64
-	reads atomic.Int64 // reads that succeeded
+	actCount  atomic.Int64
+	readCount atomic.Int64 // reads that succeeded
 }
 
 func newShared[T any](read func(context.Context) (T, error)) *sharedAnswer[T] {
@@ -54,19 +54,19 @@ func (s *sharedAnswer[T]) getWithin(ctx context.Context, old time.Duration) (val
 		return value, 0, ctx.Err()
 	}
 	defer func() { s.turn <- struct{}{} }()
-	acts, begin := s.acts.Load(), time.Now()
-	if fresh := begin.Before(s.kept.expires) || begin.Sub(s.kept.at) < old; s.kept.after == acts && fresh && !s.kept.at.IsZero() {
-		return s.kept.value, begin.Sub(s.kept.at), nil
+	acts, begin := s.actCount.Load(), time.Now()
+	if fresh := begin.Before(s.kept.expires) || begin.Sub(s.kept.readAt) < old; s.kept.actsBefore == acts && fresh && !s.kept.readAt.IsZero() {
+		return s.kept.value, begin.Sub(s.kept.readAt), nil
 	}
 	if value, err = s.read(ctx); err != nil {
 		return value, 0, err
 	}
 	end := time.Now()
-	s.reads.Add(1)
-	s.kept.value, s.kept.at, s.kept.after = value, begin, acts
+	s.readCount.Add(1)
+	s.kept.value, s.kept.readAt, s.kept.actsBefore = value, begin, acts
 	s.kept.expires = end.Add(max(minShareTime, shareFactor*end.Sub(begin)))
 	return value, end.Sub(begin), nil
 }
 
 // forget makes the next visitor read again, because an act was done.
-func (s *sharedAnswer[T]) forget() { s.acts.Add(1) }
+func (s *sharedAnswer[T]) forget() { s.actCount.Add(1) }

@@ -12,7 +12,7 @@ import (
 
 // The contrast of each text with its background meets WCAG AA, in the light and in the dark theme.
 func TestContrast(t *testing.T) {
-	css, err := files.ReadFile("page/style.css")
+	css, err := pageFiles.ReadFile("page/style.css")
 	require.NoError(t, err)
 	for at, name := range []string{"day", "night"} {
 		colours := map[string]float64{}
@@ -20,13 +20,13 @@ func TestContrast(t *testing.T) {
 			colours[m[1]] = luminance(t, m[2+at])
 		}
 		type pair struct {
-			front, back string
-			least       float64
+			foreground, background string
+			minRatio               float64
 		}
 		pairs := []pair{{"on-button", "button", 4.5}, {"edge", "back", 3}, {"edge", "card", 3}, {"on-warn", "warn-band", 4.5}}
-		for _, back := range []string{"back", "card", "sunk", "ok-back", "run-back", "warn-back", "bad-back"} {
-			for _, front := range []string{"text", "quiet", "link"} {
-				pairs = append(pairs, pair{front, back, 4.5})
+		for _, background := range []string{"back", "card", "sunk", "ok-back", "run-back", "warn-back", "bad-back"} {
+			for _, foreground := range []string{"text", "quiet", "link"} {
+				pairs = append(pairs, pair{foreground, background, 4.5})
 			}
 		}
 		for _, tone := range []string{"ok", "run", "wait", "warn", "bad"} {
@@ -36,12 +36,12 @@ func TestContrast(t *testing.T) {
 			pairs = append(pairs, pair{"on-band", band, 4.5})
 		}
 		for _, c := range pairs {
-			front, has := colours[c.front]
-			require.True(t, has, "%s: %s", name, c.front)
-			back, has := colours[c.back]
-			require.True(t, has, "%s: %s", name, c.back)
-			ratio := (max(front, back) + 0.05) / (min(front, back) + 0.05)
-			assert.GreaterOrEqual(t, ratio, c.least, "%s: %s on %s", name, c.front, c.back)
+			foreground, has := colours[c.foreground]
+			require.True(t, has, "%s: %s", name, c.foreground)
+			background, has := colours[c.background]
+			require.True(t, has, "%s: %s", name, c.background)
+			ratio := (max(foreground, background) + 0.05) / (min(foreground, background) + 0.05)
+			assert.GreaterOrEqual(t, ratio, c.minRatio, "%s: %s on %s", name, c.foreground, c.background)
 		}
 	}
 }

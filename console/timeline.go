@@ -15,48 +15,48 @@ import (
 // stepLine is a step of a batch's timeline on its page.
 type stepLine struct {
 	operator.Step
-	Mark  mark
+	Mark  stateMark
 	At    stamp
 	Later string // time since the step before
 	Now   bool
 }
 
-// steps returns the lines of a timeline.
-func steps(now time.Time, list []operator.Step) []stepLine {
+// stepLines returns the lines of a timeline.
+func stepLines(now time.Time, list []operator.Step) []stepLine {
 	lines := make([]stepLine, len(list))
-	var before time.Time
+	var previous time.Time
 	for i, s := range list {
 		l := stepLine{Step: s, Mark: stepMark(s), At: dueStamp(now, s.At), Now: s.Kind == operator.StepCalled}
-		if s.At.Sub(before) >= time.Second && !before.IsZero() && !l.Now {
-			l.Later = ageText(s.At.Sub(before)) + " later"
+		if s.At.Sub(previous) >= time.Second && !previous.IsZero() && !l.Now {
+			l.Later = ageText(s.At.Sub(previous)) + " later"
 		}
 		if !s.At.IsZero() {
-			before = s.At
+			previous = s.At
 		}
 		lines[i] = l
 	}
 	return lines
 }
 
-func stepMark(s operator.Step) mark {
-	m := mark{Tone: toneWait, Icon: "clock", Word: s.Title}
+func stepMark(s operator.Step) stateMark {
+	m := stateMark{Tone: toneWaiting, Icon: "clock", Word: s.Title}
 	switch s.Tone {
 	case operator.ToneGood:
 		m.Tone, m.Icon = toneOK, "ok"
 	case operator.ToneWait:
-		m.Tone, m.Icon = toneWarn, "warn"
+		m.Tone, m.Icon = toneWarning, "warn"
 	case operator.ToneDoubt:
-		m.Tone, m.Icon = toneWarn, "doubt"
+		m.Tone, m.Icon = toneWarning, "doubt"
 	case operator.ToneBad:
 		m.Tone, m.Icon = toneBad, "bad"
 	case operator.TonePerson:
-		m.Tone, m.Icon = toneRun, "person"
+		m.Tone, m.Icon = toneRunning, "person"
 		if s.Kind == operator.StepCalled {
 			m.Tone = toneBad
 		}
 	case operator.TonePlain:
 		if s.Kind == operator.StepTaken || s.Kind == operator.StepAnswered {
-			m.Tone, m.Icon = toneRun, "send"
+			m.Tone, m.Icon = toneRunning, "send"
 		}
 	}
 	return m

@@ -16,10 +16,10 @@ func TestALaneThatNobodyKnows(t *testing.T) {
 		form := url.Values{"do": {"pause"}, "service": {"paymemts"}, "version": {"0"}, "reason": {"r"}}
 		assert.Contains(p, p.get("lane?service=paymemts").text(), "Nobody knows this lane")
 		assert.NotContains(p, p.get("lane?service=payments").text(), "Nobody knows this lane")
-		assert.Equal(p, http.StatusBadRequest, p.ask(http.MethodPost, p.url+"act", form).status)
+		assert.Equal(p, http.StatusBadRequest, p.request(http.MethodPost, p.url+"act", form).status)
 		assert.Contains(p, p.get("lanes?held=1").text(), "No lane is held")
 		form.Set("confirm", "pause")
-		assert.Equal(p, http.StatusOK, p.ask(http.MethodPost, p.url+"act", form).status)
+		assert.Equal(p, http.StatusOK, p.request(http.MethodPost, p.url+"act", form).status)
 		assert.NotContains(p, p.get("lane?service=paymemts").text(), "Nobody knows this lane", "it has a control now")
 	})
 }
@@ -27,7 +27,7 @@ func TestALaneThatNobodyKnows(t *testing.T) {
 // After an error in a duration, the form keeps the other fields.
 func TestAWrongDurationKeepsTheForm(t *testing.T) {
 	inStores(t, func(p *person) {
-		got := p.ask(http.MethodGet, p.url+"bulk?action=cancel&service=lane-7&older=soon", nil)
+		got := p.request(http.MethodGet, p.url+"bulk?action=cancel&service=lane-7&older=soon", nil)
 		assert.Equal(p, http.StatusBadRequest, got.status)
 		assert.Contains(p, got.text(), "a duration such as 90s, 15m or 2h30m")
 		assert.Contains(p, got.html, `value="lane-7"`)

@@ -19,39 +19,39 @@ import (
 // visit is one request, with what its answer needs.
 type visit struct {
 	*Console
-	r          *http.Request
-	q          url.Values // parameters of the address
+	request    *http.Request
+	query      url.Values // parameters of the address
 	form       url.Values // fields of the body of a POST, without those of the address
-	by         string     // name of the person who acts
+	person     string     // name of the person who acts
 	denied     string     // why this visitor cannot act; "" if he can
 	now        time.Time  // on the database's clock
 	everything batch.Control
-	look       int64 // the number of the newest read before this page's own read
+	readNumber int64 // the number of the newest read before this page's own read
 }
 
 // answer is the result of a visit: a page, or a redirect to another address.
 type answer struct {
-	status int    // HTTP status; 0 means 200
-	to     string // relative address of a redirect
-	style  bool
-	script bool
-	json   []byte
-	page   string // name of a template
-	title  string
-	body   any
-	again  time.Duration // time after which the browser asks again; 0 means never
-	live   *liveLink     // nil if the page cannot be kept up to date
+	status      int    // HTTP status; 0 means 200
+	redirectTo  string // relative address of a redirect
+	isStyle     bool
+	isScript    bool
+	json        []byte
+	page        string // name of a template
+	title       string
+	body        any
+	reloadAfter time.Duration // time after which the browser asks again; 0 means never
+	live        *liveLink     // nil if the page cannot be kept up to date
 }
 
 // answer returns the answer of the request, or an error for [visit.errorPage].
 func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, error) {
 	v.findActor(ctx)
-	looks, changes := v.route(v.r.URL.Path), changeAt(v.r.URL.Path)
+	looks, changes := v.route(v.request.URL.Path), changeAt(v.request.URL.Path)
 	if v.shards != nil {
 		changes = nil // the pages about all shards take no forms; those of a shard do
 	}
 	var do page
-	switch v.r.Method {
+	switch v.request.Method {
 	case http.MethodGet, http.MethodHead:
 		do = looks
 	case http.MethodPost:
@@ -64,7 +64,7 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 		w.Header().Set("Allow", allowedMethods(looks != nil, changes != nil))
 		return nil, &refusal{http.StatusMethodNotAllowed, "This is not how to ask for it", "The address takes other methods: " + w.Header().Get("Allow") + "."}
 	}
-	for _, values := range [...]url.Values{v.q, v.form} {
+	for _, values := range [...]url.Values{v.query, v.form} {
 		if err := checkStorable(values); err != nil {
 			return nil, err
 		}
@@ -72,18 +72,18 @@ func (v *visit) answer(ctx context.Context, w http.ResponseWriter) (*answer, err
 	if do == nil {
 		return nil, &refusal{http.StatusNotFound, "No such page", "The console has no page of this name."}
 	}
-	if v.r.Method != http.MethodPost && (strings.HasSuffix(v.r.URL.Path, ".css") || strings.HasSuffix(v.r.URL.Path, ".js")) {
+	if v.request.Method != http.MethodPost && (strings.HasSuffix(v.request.URL.Path, ".css") || strings.HasSuffix(v.request.URL.Path, ".js")) {
 		return do(ctx, v)
 	}
-	read := v.present.get
-	if v.q.Get("keep") != "" {
-		read = v.present.getMaybeOld
+	read := v.clockAndPause.get
+	if v.query.Get("keep") != "" {
+		read = v.clockAndPause.getMaybeOld
 	}
 	at, age, err := read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v.now, v.everything, v.look = at.at.Add(age), at.everything, v.overview.reads.Load()
+	v.now, v.everything, v.readNumber = at.now.Add(age), at.everything, v.overview.readCount.Load()
 	return do(ctx, v)
 }
 
@@ -126,48 +126,48 @@ func (v *visit) findActor(ctx context.Context) {
 		v.denied = "This console is read-only."
 		return
 	}
-	name, err := v.actor(v.r)
+	name, err := v.actor(v.request)
 	if err == nil {
 		err = batch.By{Actor: name}.Validate()
 	}
 	if err != nil {
 		level := slog.LevelDebug // reading needs no name
-		if v.r.Method == http.MethodPost {
+		if v.request.Method == http.MethodPost {
 			level = slog.LevelWarn
 		}
 		v.log.LogAttrs(ctx, level, "console: no actor", slog.Any("error", err))
 		v.denied = "The application does not say who you are, so you can look and not act."
 		return
 	}
-	v.by = name
+	v.person = name
 }
 
 // checkForm refuses a form from another origin or of a visitor without a name; otherwise it parses
 // the form.
 func (v *visit) checkForm(w http.ResponseWriter) error {
-	if err := v.cross.Check(v.r); err != nil {
+	if err := v.crossOrigin.Check(v.request); err != nil {
 		return &refusal{http.StatusForbidden, "Not from here", "The form was not sent by a page of this console, so nothing was done."}
 	}
 	if v.denied != "" {
 		return &refusal{http.StatusForbidden, "Nothing was done", v.denied}
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, v.r.Body, maxForm))
-	if err == nil && bytes.Count(text, []byte("&")) >= maxField {
-		err = errFields
+	text, err := io.ReadAll(http.MaxBytesReader(w, v.request.Body, maxFormSize))
+	if err == nil && bytes.Count(text, []byte("&")) >= maxFieldSize {
+		err = errTooManyFields
 	}
-	v.r.Body = io.NopCloser(bytes.NewReader(text))
+	v.request.Body = io.NopCloser(bytes.NewReader(text))
 	if err == nil {
-		err = v.r.ParseForm()
+		err = v.request.ParseForm()
 	}
 	if err != nil {
 		return &refusal{http.StatusBadRequest, "Nothing was done", "The form could not be read, or is too long."}
 	}
-	v.form = v.r.PostForm
+	v.form = v.request.PostForm
 	return nil
 }
 
-// errFields says that a form has too many fields.
-var errFields = errors.New("too many fields")
+// errTooManyFields says that a form has too many fields.
+var errTooManyFields = errors.New("too many fields")
 
 // frame is the data for the template of a page.
 type frame struct {
@@ -191,22 +191,22 @@ type liveLink struct {
 	Look   int64
 }
 
-// show writes a page.
-func (v *visit) show(ctx context.Context, w http.ResponseWriter, a *answer) {
+// writePage writes a page.
+func (v *visit) writePage(ctx context.Context, w http.ResponseWriter, a *answer) {
 	v.keepUpToDate(a)
-	if a.again > 0 {
-		w.Header().Set("Refresh", strconv.Itoa(int(a.again.Seconds())))
+	if a.reloadAfter > 0 {
+		w.Header().Set("Refresh", strconv.Itoa(int(a.reloadAfter.Seconds())))
 	}
 	var b bytes.Buffer
 	up, product := "", v.title
-	if v.set != nil {
+	if v.parent != nil {
 		up, product = "../", v.title+", "+v.name
 	}
-	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, Band: v.readTopLine(ctx, a), Live: a.live, By: v.by, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
+	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, Band: v.readTopLine(ctx, a), Live: a.live, By: v.person, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
 	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {
 		v.log.ErrorContext(ctx, "console: a page could not be made", slog.String("page", a.page), slog.Any("error", err))
-		write(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))
+		writeAnswer(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))
 		return
 	}
-	write(w, max(a.status, http.StatusOK), "text/html; charset=utf-8", legible.HTML(b.Bytes()))
+	writeAnswer(w, max(a.status, http.StatusOK), "text/html; charset=utf-8", legible.HTML(b.Bytes()))
 }

@@ -18,9 +18,9 @@ import (
 // templateFuncs returns the functions of the templates.
 func templateFuncs() template.FuncMap {
 	return template.FuncMap{
-		"past": pastStamp, "due": dueStamp, "exact": exactStamp, "age": ageText, "service": service, "cause": causeTitle, "failed": errorText, "least": countText,
-		"pill": markOf, "errors": hasErrors, "held": heldMarks, "incidentIcon": incidentIcon, "closed": incident.LedgerClosed, "notPosted": operator.NotPosted, "mark": func(tone, icon, word string) mark { return mark{tone, icon, word} },
-		"short": shortText, "tale": explanationText, "bulkPart": bulkPart, "actRows": operator.ActRows,
+		"past": pastStamp, "due": dueStamp, "exact": exactStamp, "age": ageText, "service": serviceText, "cause": causeTitle, "failed": errorText, "least": countText,
+		"pill": stateMarkOf, "errors": hasErrors, "held": heldMarks, "incidentIcon": incidentIcon, "closed": incident.LedgerClosed, "notPosted": operator.NotPosted, "mark": func(tone, icon, word string) stateMark { return stateMark{tone, icon, word} },
+		"short": shortText, "tale": explanationText, "bulkPart": parseBulkReason, "actRows": operator.ActRows,
 		"batchLink": batchLink, "scopeLink": scopeLink,
 		"rows": func(now time.Time, caption string, list any) rows {
 			return rows{Now: now, Caption: caption, List: list}
@@ -84,8 +84,8 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
 }
 
-// service shows the name of a lane. "" is a valid name.
-func service(s batch.ServiceID) string {
+// serviceText shows the name of a lane. "" is a valid name.
+func serviceText(s batch.ServiceID) string {
 	if s == "" {
 		return `""`
 	}
@@ -118,14 +118,14 @@ func explanationText(e batch.Explanation) string {
 	return text
 }
 
-// bulkPartOf holds the two parts of the reason of an act: the bulk action's token, and the
+// bulkReason holds the two parts of the reason of an act: the bulk action's token, and the
 // person's reason.
-type bulkPartOf struct{ Token, Reason string }
+type bulkReason struct{ Token, Reason string }
 
-// bulkPart reads the reason of an act; nil if the act was done alone.
-func bulkPart(reason string) *bulkPartOf {
+// parseBulkReason reads the reason of an act; nil if the act was done alone.
+func parseBulkReason(reason string) *bulkReason {
 	if token, given, is := operator.BulkPart(reason); is {
-		return &bulkPartOf{token, given}
+		return &bulkReason{token, given}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func ActRows(acts []batch.Act) []ActRow {
 	return rows
 }
 
-// bulkPartPattern matches a reason that begins with bulkMark, and finds the token.
+// bulkPartPattern matches a reason that begins with bulkReasonPrefix, and finds the token.
 var bulkPartPattern = regexp.MustCompile(`^bulk ([0-9a-f]{32}): (.*)$`)
 
 // BulkPart reads the reason of an act. If the act belongs to a bulk action, it returns the

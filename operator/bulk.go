@@ -47,14 +47,14 @@ type Filter struct {
 // check returns an error for a condition that every batch meets.
 func (f Filter) check() error {
 	for _, list := range []struct {
-		field string
-		empty bool
+		field   string
+		isEmpty bool
 	}{
 		{"States", f.States != nil && len(f.States) == 0},
 		{"Kinds", f.Kinds != nil && len(f.Kinds) == 0},
 		{"Causes", f.Causes != nil && len(f.Causes) == 0},
 	} {
-		if list.empty {
+		if list.isEmpty {
 			return &batch.InputError{Field: "Filter." + list.field, Value: "[]", Want: "one entry or more, or nil for all"}
 		}
 	}
@@ -66,10 +66,10 @@ func (f Filter) check() error {
 func checkAges(of string, older, newer time.Duration) error {
 	for _, age := range []struct {
 		field string
-		d     time.Duration
+		age   time.Duration
 	}{{"OlderThan", older}, {"NewerThan", newer}} {
-		if age.d < 0 {
-			return &batch.InputError{Field: of + "." + age.field, Value: age.d.String(), Want: "an age above 0, or 0 for any age"}
+		if age.age < 0 {
+			return &batch.InputError{Field: of + "." + age.field, Value: age.age.String(), Want: "an age above 0, or 0 for any age"}
 		}
 	}
 	return nil
@@ -160,7 +160,7 @@ func (d *Desk) Preview(ctx context.Context, b Bulk) (Selection, error) {
 }
 
 func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
-	q, err := b.query()
+	q, err := b.listQuery()
 	if err != nil {
 		return Selection{}, err
 	}
@@ -203,9 +203,9 @@ func (d *Desk) preview(ctx context.Context, b Bulk) (Selection, error) {
 	return sel, err
 }
 
-// query returns the list query that finds the records for the bulk action. If the query names no
-// state, no record can match.
-func (b Bulk) query() (store.ListQuery, error) {
+// listQuery returns the list query that finds the records for the bulk action. If the query names
+// no state, no record can match.
+func (b Bulk) listQuery() (store.ListQuery, error) {
 	f := b.Filter
 	if err := f.check(); err != nil {
 		return store.ListQuery{}, err
@@ -254,13 +254,13 @@ func isUndecided(rec batch.Record) bool {
 
 // laneReasons holds the reasons why the open batches of a lane wait.
 type laneReasons struct {
-	shown map[batch.ID]Reason
-	rest  Reason // of the batches behind those in shown
+	shownReasons map[batch.ID]Reason
+	otherReason  Reason // of the batches behind those in shownReasons
 }
 
 // reasonOf returns the reason why the batch of a record waits.
 func (l laneReasons) reasonOf(rec batch.Record) Reason {
-	switch why, shown := l.shown[rec.ID]; {
+	switch why, shown := l.shownReasons[rec.ID]; {
 	case rec.Final() && rec.Quarantined:
 		return Reason{Cause: batch.CauseQuarantined, Remedy: batch.RemedyRequeue, State: rec.State, Kind: kindOf(rec.Error)}
 	case rec.Final():
@@ -268,7 +268,7 @@ func (l laneReasons) reasonOf(rec batch.Record) Reason {
 	case shown:
 		return why
 	}
-	return l.rest
+	return l.otherReason
 }
 
 // addReasons adds to known the reasons of each lane that has open batches on the page. If known
@@ -277,20 +277,20 @@ func (v *view) addReasons(ctx context.Context, page []batch.Record, known map[ba
 	if len(known) > maxKeptLanes {
 		clear(known)
 	}
-	var ask []batch.ServiceID
+	var lanesToRead []batch.ServiceID
 	for _, rec := range page {
 		if _, is := known[rec.Service]; !is && !rec.Final() {
 			known[rec.Service] = laneReasons{}
-			ask = append(ask, rec.Service)
+			lanesToRead = append(lanesToRead, rec.Service)
 		}
 	}
-	for some := range slices.Chunk(ask, 100) {
+	for some := range slices.Chunk(lanesToRead, 100) {
 		q := store.SurveyQuery{Services: some, Window: maxSampledBatches, Cap: maxCountedBatches}
 		_, _, err := v.judgePage(ctx, q, func(_ time.Time, l store.LaneSurvey, items []item) {
-			r := laneReasons{shown: make(map[batch.ID]Reason, len(items))}
+			r := laneReasons{shownReasons: make(map[batch.ID]Reason, len(items))}
 			for _, it := range items {
-				if r.rest = it.Reason; it.id != "" {
-					r.shown[it.id] = it.Reason
+				if r.otherReason = it.Reason; it.id != "" {
+					r.shownReasons[it.id] = it.Reason
 				}
 			}
 			known[l.Service] = r
@@ -330,7 +330,7 @@ func (s Selection) check() error {
 	if token, err := s.token(); err != nil || token != s.Token {
 		return errors.Join(err, &batch.InputError{Field: "Selection.Token", Value: batch.Excerpt(s.Token, 64), Want: "a selection as Preview returned it"})
 	}
-	_, err := s.Bulk.query()
+	_, err := s.Bulk.listQuery()
 	return err
 }
 
@@ -348,14 +348,14 @@ func (d *Desk) Run(ctx context.Context, s Selection, by batch.By, o *RunOptions)
 		o = &RunOptions{}
 	}
 	r := Report{Token: s.Token, Selected: len(s.Batches), Next: o.From}
-	err := d.run(ctx, s, by, *o, &r)
+	err := d.runSelection(ctx, s, by, *o, &r)
 	if err != nil {
 		err = fmt.Errorf("bulk %s: %w", s.Bulk.Action, err)
 	}
 	return r, err
 }
 
-func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, r *Report) error {
+func (d *Desk) runSelection(ctx context.Context, s Selection, by batch.By, o RunOptions, r *Report) error {
 	if err := by.Validate(); err != nil {
 		return err
 	}
@@ -371,7 +371,7 @@ func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			err := s.Bulk.act(ctx, desk, b, by)
+			err := s.Bulk.actUpon(ctx, desk, b, by)
 			why, stop := b.notDone(err)
 			switch {
 			case stop:
@@ -392,11 +392,11 @@ func (d *Desk) run(ctx context.Context, s Selection, by batch.By, o RunOptions, 
 
 // chunkDesk returns a desk for the acts of one chunk. It reads the settings of each service once.
 func (d *Desk) chunkDesk() acts.Desk {
-	type quiet struct {
+	type quietAnswer struct {
 		d   time.Duration
 		err error
 	}
-	known := map[batch.ServiceID]quiet{}
+	known := map[batch.ServiceID]quietAnswer{}
 	desk := d.acts
 	desk.Quiet = func(ctx context.Context, s batch.ServiceID) (time.Duration, error) {
 		q, is := known[s]
@@ -409,8 +409,8 @@ func (d *Desk) chunkDesk() acts.Desk {
 	return desk
 }
 
-// act does the bulk action to one batch.
-func (b Bulk) act(ctx context.Context, desk acts.Desk, to Seen, by batch.By) (err error) {
+// actUpon does the bulk action to one batch.
+func (b Bulk) actUpon(ctx context.Context, desk acts.Desk, to Seen, by batch.By) (err error) {
 	seen := batch.Record{Key: to.Key, Version: to.Version, CreatedAt: to.CreatedAt}
 	switch b.Action {
 	case batch.ActionCancel:

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-func (o *office) preview(b operator.Bulk) operator.Selection {
+func (o *testDesk) preview(b operator.Bulk) operator.Selection {
 	o.Helper()
 	s, err := o.Preview(o.ctx(), b)
 	require.NoError(o, err)
@@ -31,14 +31,14 @@ func (o *office) preview(b operator.Bulk) operator.Selection {
 	return s
 }
 
-func ids(s operator.Selection) (ids []batch.ID) {
+func selectionIDs(s operator.Selection) (selectionIDs []batch.ID) {
 	for _, b := range s.Batches {
-		ids = append(ids, b.ID)
+		selectionIDs = append(selectionIDs, b.ID)
 	}
-	return ids
+	return selectionIDs
 }
 
-func idsOf(bs []batch.Batch) (ids []batch.ID) {
+func batchIDs(bs []batch.Batch) (ids []batch.ID) {
 	for _, b := range bs {
 		ids = append(ids, b.ID)
 	}
@@ -48,33 +48,33 @@ func idsOf(bs []batch.Batch) (ids []batch.ID) {
 // A bulk action acts upon the batches that the preview showed, one by one. Batches that have
 // changed are skipped and reported. Batches that match only since the preview are left out.
 func TestBulk(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s", "t")
-		s, others := o.lane("s", 250), o.lane("t", 2)
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s", "t")
+		s, others := o.addLane("s", 250), o.addLane("t", 2)
 		service := batch.ServiceID("s")
 		bulk := operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &service}}
 		sel := o.preview(bulk)
-		assert.Equal(o, idsOf(s), ids(sel))
+		assert.Equal(o, batchIDs(s), selectionIDs(sel))
 		assert.False(o, sel.More)
 		require.Len(o, sel.Causes, 2, "the first is ready, and the others are behind it")
 		assert.Equal(o, batch.CauseBehind, sel.Causes[0].Cause)
 		assert.Equal(o, 249, sel.Causes[0].Batches)
-		assert.Equal(o, batch.Queued, o.see(s[0]).State, "a preview does nothing")
+		assert.Equal(o, batch.Queued, o.readRecord(s[0]).State, "a preview does nothing")
 
 		claimed := o.claim(queuer.Serial(), "s") // the first batch leaves after the preview
-		_, err := o.Cancel(o.ctx(), o.see(s[7]), ada)
+		_, err := o.Cancel(o.ctx(), o.readRecord(s[7]), ada)
 		require.NoError(o, err)
-		_, err = o.Requeue(o.ctx(), o.see(s[7]), ada) // the batch matches again, with a version that the preview did not show
+		_, err = o.Requeue(o.ctx(), o.readRecord(s[7]), ada) // the batch matches again, with a version that the preview did not show
 		require.NoError(o, err)
-		late := one("s", "late")
+		late := newBatch("s", "late")
 		o.add(late)
 
 		text, err := json.Marshal(sel)
 		require.NoError(o, err)
-		var elsewhere operator.Selection
-		require.NoError(o, json.Unmarshal(text, &elsewhere))
+		var otherSelection operator.Selection
+		require.NoError(o, json.Unmarshal(text, &otherSelection))
 		var progress []int
-		report, err := o.Desk.Run(o.ctx(), elsewhere, ada, &operator.RunOptions{Progress: func(r operator.Report) { progress = append(progress, r.Next) }})
+		report, err := o.Desk.Run(o.ctx(), otherSelection, ada, &operator.RunOptions{Progress: func(r operator.Report) { progress = append(progress, r.Next) }})
 		require.NoError(o, err)
 		assert.Equal(o, []int{100, 200, 250}, progress)
 		assert.Equal(o, 248, report.Done)
@@ -85,11 +85,11 @@ func TestBulk(t *testing.T) {
 			assert.True(o, report.NotDone[i].Changed)
 			assert.NotEmpty(o, report.NotDone[i].Why)
 		}
-		assert.Equal(o, batch.Submitting, o.see(s[0]).State)
-		assert.Equal(o, batch.Queued, o.see(s[7]).State)
-		assert.Equal(o, batch.Queued, o.see(late).State)
-		assert.Equal(o, batch.Rejected, o.see(s[249]).State)
-		assert.Equal(o, batch.Queued, o.see(others[0]).State)
+		assert.Equal(o, batch.Submitting, o.readRecord(s[0]).State)
+		assert.Equal(o, batch.Queued, o.readRecord(s[7]).State)
+		assert.Equal(o, batch.Queued, o.readRecord(late).State)
+		assert.Equal(o, batch.Rejected, o.readRecord(s[249]).State)
+		assert.Equal(o, batch.Queued, o.readRecord(others[0]).State)
 		acts, err := o.History(o.ctx(), s[249].Key())
 		require.NoError(o, err)
 		require.Len(o, acts, 1)
@@ -99,7 +99,7 @@ func TestBulk(t *testing.T) {
 		require.NoError(o, err)
 		assert.Zero(o, again.Done, "a second run finds all of it moved on")
 		assert.Len(o, again.NotDone, 250)
-		o.record(store.Unposted, claimed...)
+		o.recordEnds(store.Unposted, claimed...)
 	})
 }
 
@@ -107,48 +107,48 @@ func TestBulk(t *testing.T) {
 // is a different batch, which nobody has seen. This also holds for a selection that was written to
 // JSON and read again.
 func TestBulkOfWhatWasAddedAgain(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
-		bs := o.lane("s", 3) // the third batch keeps its order key from being given out again
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
+		bs := o.addLane("s", 3) // the third batch keeps its order key from being given out again
 		service := batch.ServiceID("s")
 		sel := o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &service}})
-		_, err := o.Cancel(o.ctx(), o.see(bs[1]), bob)
+		_, err := o.Cancel(o.ctx(), o.readRecord(bs[1]), bob)
 		require.NoError(o, err)
 		p, err := o.st.Prune(o.ctx(), store.PruneQuery{})
 		require.NoError(o, err)
 		require.Equal(o, 1, p.Batches)
 		o.add(bs[1])
-		require.Equal(o, sel.Batches[1].Version, o.see(bs[1]).Version)
+		require.Equal(o, sel.Batches[1].Version, o.readRecord(bs[1]).Version)
 		text, err := json.Marshal(sel)
 		require.NoError(o, err)
-		var elsewhere operator.Selection
-		require.NoError(o, json.Unmarshal(text, &elsewhere))
-		report, err := o.Desk.Run(o.ctx(), elsewhere, ada, nil)
+		var otherSelection operator.Selection
+		require.NoError(o, json.Unmarshal(text, &otherSelection))
+		report, err := o.Desk.Run(o.ctx(), otherSelection, ada, nil)
 		require.NoError(o, err)
 		assert.Equal(o, 2, report.Done)
 		require.Len(o, report.NotDone, 1)
 		assert.Equal(o, bs[1].Key(), report.NotDone[0].Key)
 		assert.True(o, report.NotDone[0].Changed)
-		assert.Equal(o, batch.Queued, o.see(bs[1]).State)
+		assert.Equal(o, batch.Queued, o.readRecord(bs[1]).State)
 	})
 }
 
 // Each action selects the batches whose state admits it.
 func TestBulkActions(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "decided", "doubt", "refused", "waits")
-		undecided, _ := o.lane("decided", 2), o.lane("doubt", 1)
-		refused, waiting := o.lane("refused", 2), o.lane("waits", 1)
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "decided", "doubt", "refused", "waits")
+		undecided, _ := o.addLane("decided", 2), o.addLane("doubt", 1)
+		refused, waiting := o.addLane("refused", 2), o.addLane("waits", 1)
 		_, err := o.SetPolicy(o.ctx(), batch.Control{Scope: batch.Only("refused")}, batch.PolicyQuarantine, ada)
 		require.NoError(o, err)
-		o.record(store.Doubtful, o.claim(queuer.Serial(), "decided", "doubt")...)
-		o.found(store.Undecidable, undecided[0].Key())
-		o.record(store.Refused, o.claim(queuer.Serial(), "refused")...)
+		o.recordEnds(store.Doubtful, o.claim(queuer.Serial(), "decided", "doubt")...)
+		o.recordAnswer(store.Undecidable, undecided[0].Key())
+		o.recordEnds(store.Refused, o.claim(queuer.Serial(), "refused")...)
 
 		run := func(b operator.Bulk, want ...batch.ID) {
 			o.Helper()
 			sel := o.preview(b)
-			require.Equal(o, want, ids(sel), "%+v", b)
+			require.Equal(o, want, selectionIDs(sel), "%+v", b)
 			report, err := o.Desk.Run(o.ctx(), sel, ada, nil)
 			require.NoError(o, err)
 			require.Equal(o, len(want), report.Done, "%+v", report.NotDone)
@@ -158,7 +158,7 @@ func TestBulkActions(t *testing.T) {
 		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{States: []batch.State{batch.Committed}}})
 		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{OlderThan: time.Hour}})
 		run(operator.Bulk{Action: batch.ActionDecide, Ruling: batch.NotExecutedSendAgain}, undecided[0].ID)
-		assert.Equal(o, batch.Unknown, o.see(undecided[0]).State)
+		assert.Equal(o, batch.Unknown, o.readRecord(undecided[0]).State)
 		run(operator.Bulk{Action: batch.ActionAcquit}, refused[0].ID)
 		run(operator.Bulk{Action: batch.ActionRequeue, Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindBusy}}}, refused[0].ID)
 		run(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Causes: []batch.Cause{batch.CauseReady}}}, undecided[0].ID, refused[0].ID, waiting[0].ID)
@@ -167,31 +167,31 @@ func TestBulkActions(t *testing.T) {
 
 // Cancel admits an Unknown batch unless an attempt is in doubt, and so does a bulk cancel.
 func TestBulkCancelsUnknown(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s", "doubt")
-		bs := append(o.lane("s", 1), o.lane("doubt", 1)...)
-		o.record(store.Doubtful, o.claim(queuer.Serial(), "s", "doubt")...)
-		o.found(store.NotCommitted, bs[0].Key())
-		o.found(store.NoTrace, bs[1].Key()) // the batch may be sent again, and the doubt stays
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s", "doubt")
+		bs := append(o.addLane("s", 1), o.addLane("doubt", 1)...)
+		o.recordEnds(store.Doubtful, o.claim(queuer.Serial(), "s", "doubt")...)
+		o.recordAnswer(store.NotCommitted, bs[0].Key())
+		o.recordAnswer(store.NoTrace, bs[1].Key()) // the batch may be sent again, and the doubt stays
 		for _, b := range bs {
-			require.Equal(o, batch.Unknown, o.see(b).State)
+			require.Equal(o, batch.Unknown, o.readRecord(b).State)
 		}
-		_, err := o.Cancel(o.ctx(), o.see(bs[1]), ada)
+		_, err := o.Cancel(o.ctx(), o.readRecord(bs[1]), ada)
 		require.ErrorIs(o, err, batch.ErrInDoubt)
 		sel := o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{States: []batch.State{batch.Unknown}}})
-		assert.Equal(o, []batch.ID{bs[0].ID}, ids(sel))
+		assert.Equal(o, []batch.ID{bs[0].ID}, selectionIDs(sel))
 		report, err := o.Desk.Run(o.ctx(), sel, ada, nil)
 		require.NoError(o, err)
 		assert.Equal(o, 1, report.Done, "%+v", report.NotDone)
-		assert.Equal(o, batch.Rejected, o.see(bs[0]).State)
+		assert.Equal(o, batch.Rejected, o.readRecord(bs[0]).State)
 	})
 }
 
 // A bulk action that makes no sense is refused, and a selection that was changed is not run.
 func TestBulkInput(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
-		o.lane("s", 3)
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
+		o.addLane("s", 3)
 		for _, b := range []operator.Bulk{{}, {Action: batch.ActionPause}, {Action: batch.ActionDecide}, {Action: batch.ActionDecide, Ruling: "unknown"}} {
 			_, err := o.Preview(o.ctx(), b)
 			require.ErrorIs(o, err, batch.ErrInvalidInput, "%+v", b)
@@ -223,8 +223,8 @@ func TestBulkInput(t *testing.T) {
 // A condition that every batch meets, such as an age below 0, is refused: with it a bulk action
 // would act upon the whole store.
 func TestFilterThatExcludesNothing(t *testing.T) {
-	o := newOffice(t, memory.New())
-	o.lane("s", 1)
+	o := newTestDesk(t, memory.New())
+	o.addLane("s", 1)
 	for field, f := range map[string]operator.Filter{
 		"Filter.OlderThan": {OlderThan: -time.Hour}, "Filter.NewerThan": {NewerThan: -1},
 		"Filter.States": {States: []batch.State{}}, "Filter.Kinds": {Kinds: []batch.ErrorKind{}}, "Filter.Causes": {Causes: []batch.Cause{}},
@@ -242,15 +242,15 @@ func TestFilterThatExcludesNothing(t *testing.T) {
 	assert.Len(t, o.preview(operator.Bulk{Action: batch.ActionCancel}).Batches, 1)
 }
 
-// failing is a store that cancels its caller's context, or fails, at one of the acts.
-type failing struct {
+// failingStore is a store that cancels its caller's context, or fails, at one of the acts.
+type failingStore struct {
 	store.Store
-	left int
-	fail func() error
+	actsLeft int
+	fail     func() error
 }
 
-func (s *failing) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	if s.left--; s.left == 0 {
+func (s *failingStore) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	if s.actsLeft--; s.actsLeft == 0 {
 		if err := s.fail(); err != nil {
 			return batch.Record{}, err
 		}
@@ -268,7 +268,7 @@ func TestBulkGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			st := &failing{Store: memory.New(), left: 3, fail: func() error {
+			st := &failingStore{Store: memory.New(), actsLeft: 3, fail: func() error {
 				if name == "store" {
 					return broken
 				}
@@ -276,18 +276,18 @@ func TestBulkGoesOn(t *testing.T) {
 				return nil
 			}}
 			if name == "cancelled" {
-				st.Store = unminding{st.Store}
+				st.Store = storeIgnoringContext{st.Store}
 			}
-			o := newOffice(t, st)
-			bs := o.lane("s", 9)
+			o := newTestDesk(t, st)
+			bs := o.addLane("s", 9)
 			sel := o.preview(operator.Bulk{Action: batch.ActionCancel})
 			report, err := o.Desk.Run(ctx, sel, ada, nil)
 			require.ErrorIs(t, err, c.err)
 			assert.Equal(t, c.done, report.Done)
 			assert.Equal(t, c.done, report.Next)
 			assert.Empty(t, report.NotDone)
-			assert.Equal(t, batch.Queued, o.see(bs[c.done]).State)
-			rest, err := newOffice(t, st.Store).Desk.Run(t.Context(), sel, batch.By{Actor: "bob"}, &operator.RunOptions{From: report.Next})
+			assert.Equal(t, batch.Queued, o.readRecord(bs[c.done]).State)
+			rest, err := newTestDesk(t, st.Store).Desk.Run(t.Context(), sel, batch.By{Actor: "bob"}, &operator.RunOptions{From: report.Next})
 			require.NoError(t, err)
 			assert.Equal(t, 9-c.done, rest.Done)
 			assert.Equal(t, 9, rest.Next)
@@ -295,25 +295,25 @@ func TestBulkGoesOn(t *testing.T) {
 	}
 }
 
-// unminding is a store whose acts ignore the end of their context.
-type unminding struct{ store.Store }
+// storeIgnoringContext is a store whose acts ignore the end of their context.
+type storeIgnoringContext struct{ store.Store }
 
-func (s unminding) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+func (s storeIgnoringContext) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	return s.Store.Cancel(context.WithoutCancel(ctx), seen, by)
 }
 
 // Without a record of the ledger's settings no batch is requeued, and the report says why for each
 // batch.
 func TestBulkWithoutARecord(t *testing.T) {
-	inStores(t, func(o *office) {
-		bs := o.lane("s", 2)
-		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
+	inStores(t, func(o *testDesk) {
+		bs := o.addLane("s", 2)
+		o.recordEnds(store.Refused, o.claim(queuer.Serial(), "s")...)
 		report, err := o.Desk.Run(o.ctx(), o.preview(operator.Bulk{Action: batch.ActionRequeue}), ada, nil)
 		require.NoError(o, err)
 		assert.Zero(o, report.Done)
 		require.Len(o, report.NotDone, 1)
 		assert.Contains(o, report.NotDone[0].Why, "resend_quiet")
 		assert.False(o, report.NotDone[0].Changed)
-		assert.Equal(o, batch.Rejected, o.see(bs[0]).State)
+		assert.Equal(o, batch.Rejected, o.readRecord(bs[0]).State)
 	})
 }

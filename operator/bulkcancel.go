@@ -40,7 +40,7 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
 		}
 		if b.kept.State == BulkOpen { // the state is written first: the count takes time, in which a process would continue
-			b.kept.event("cancel", by)
+			b.kept.addEvent("cancel", by)
 			b.kept.State = BulkCancelled
 			if b, err = s.saveBulk(ctx, b, nil); err == nil {
 				mine = true
@@ -72,7 +72,7 @@ func (s *Bulks) countUnseen(ctx context.Context, b bulk) (bulk, error) {
 	if err != nil {
 		return b, err
 	}
-	counted, next, mark := b, b.kept.Next, bulkMark(b.Name)
+	counted, next, mark := b, b.kept.Next, bulkReasonPrefix(b.Name)
 	for i, seen := range part.Batches[next%chunkBatches:] {
 		done, err := s.wasDone(ctx, seen, b.kept.Bulk.Action, mark)
 		if err != nil {
@@ -100,7 +100,7 @@ func (s *Bulks) countUnseen(ctx context.Context, b bulk) (bulk, error) {
 
 // whySkipped returns why nothing was done to a batch, as far as the batch's record still shows it.
 func (s *Bulks) whySkipped(ctx context.Context, seen Seen) (NotDone, error) {
-	rec, err := s.d.Get(ctx, seen.Key)
+	rec, err := s.desk.Get(ctx, seen.Key)
 	if err == nil {
 		err = store.Unmoved(batch.Record{Key: seen.Key, Version: seen.Version, CreatedAt: seen.CreatedAt}, rec)
 	}

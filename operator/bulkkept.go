@@ -72,18 +72,18 @@ func (b bulk) progress() Progress {
 	return Progress{b.Name, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
 }
 
-// event adds an act of a person to the action's events.
-func (k *keptBulk) event(event string, by batch.By) {
-	const most = 100
+// addEvent adds an act of a person to the action's events.
+func (k *keptBulk) addEvent(addEvent string, by batch.By) {
+	const maxEvents = 100
 	by.Reason = batch.Excerpt(by.Reason, batch.MaxErrorText)
-	if k.Events = append(k.Events, BulkEvent{event, by, k.Next}); len(k.Events) > most {
+	if k.Events = append(k.Events, BulkEvent{addEvent, by, k.Next}); len(k.Events) > maxEvents {
 		k.Events = slices.Delete(k.Events, 1, 2)
 	}
 }
 
-// forget removes the actions that have not changed for [bulkLifetime], with their parts.
-func (s *Bulks) forget(ctx context.Context) error {
-	old, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: bulkLifetime, Limit: maxListedBulks})
+// removeOld removes the actions that have not changed for [bulkLifetime], with their parts.
+func (s *Bulks) removeOld(ctx context.Context) error {
+	old, _, err := s.desk.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Unchanged: bulkLifetime, Limit: maxListedBulks})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Bulks) forget(ctx context.Context) error {
 		if err != nil { // written by a later version, which knows the parts
 			continue
 		}
-		parts, _, err := s.d.store.ReadTexts(ctx, store.TextBulkPart, b.kept.parts(t.Name)...)
+		parts, _, err := s.desk.store.ReadTexts(ctx, store.TextBulkPart, b.kept.parts(t.Name)...)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (s *Bulks) forget(ctx context.Context) error {
 		for i := range all {
 			all[i].Body = ""
 		}
-		if _, err := s.d.store.SwapTexts(ctx, all...); err != nil { // an action that has changed meanwhile stays
+		if _, err := s.desk.store.SwapTexts(ctx, all...); err != nil { // an action that has changed meanwhile stays
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Bulks) saveBulk(ctx context.Context, b bulk, part *keptPart) (bulk, err
 		text.Body = string(body)
 		all = append(all, text)
 	}
-	did, err := s.d.store.SwapTexts(ctx, all...)
+	did, err := s.desk.store.SwapTexts(ctx, all...)
 	if err != nil {
 		return b, err
 	}
@@ -144,7 +144,7 @@ func (s *Bulks) readBulk(ctx context.Context, token string) (bulk, error) {
 	if store.ValidTextNames(store.TextBulk, token) != nil {
 		return bulk{}, noBulkError(token)
 	}
-	t, err := texts.Read(ctx, s.d.store, store.TextBulk, token)
+	t, err := texts.Read(ctx, s.desk.store, store.TextBulk, token)
 	if err != nil {
 		return bulk{}, err
 	}
@@ -165,7 +165,7 @@ func (s *Bulks) readPart(ctx context.Context, token string, place int) (*keptPar
 // reread reads the stored text of a part again, and leaves the other fields of the part as they
 // are.
 func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
-	t, err := texts.Read(ctx, s.d.store, store.TextBulkPart, p.text.Name)
+	t, err := texts.Read(ctx, s.desk.store, store.TextBulkPart, p.text.Name)
 	if err == nil && t.Version == 0 {
 		err = noBulkError(p.text.Name)
 	}

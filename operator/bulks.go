@@ -23,7 +23,7 @@ const maxListedBulks = 100
 // selection. The methods may be called concurrently. They return [store.ErrUnsupported] where the
 // store lacks [store.CanKeepTexts], [batch.ErrNotFound] for a token that is unknown or no longer
 // known (an action is kept for 30 days after its last change), and the store's error.
-type Bulks struct{ d *Desk }
+type Bulks struct{ desk *Desk }
 
 // NewBulks returns the bulk actions in a desk's store.
 func NewBulks(d *Desk) *Bulks { return &Bulks{d} }
@@ -73,7 +73,7 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 		return Progress{}, err
 	}
 	kept := keptBulk{Bulk: sel.Bulk, At: sel.At, State: BulkOpen, Selected: len(sel.Batches)}
-	kept.event("begin", by)
+	kept.addEvent("begin", by)
 	text, err := json.Marshal(kept)
 	if err != nil {
 		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
@@ -86,9 +86,9 @@ func (s *Bulks) Begin(ctx context.Context, sel Selection, by batch.By) (Progress
 		}
 		all = append(all, store.Text{Kind: store.TextBulkPart, Name: partName(sel.Token, len(all)-1), Body: string(part)})
 	}
-	err = s.forget(ctx)
+	err = s.removeOld(ctx)
 	if err == nil {
-		_, err = s.d.store.SwapTexts(ctx, all...)
+		_, err = s.desk.store.SwapTexts(ctx, all...)
 	}
 	if err != nil {
 		return Progress{}, fmt.Errorf("begin a bulk action: %w", err)
@@ -127,12 +127,12 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 	}
 	// The person who began the action usually makes the first Resume, which adds no second event.
 	if last := b.kept.Events[len(b.kept.Events)-1]; last.Event != "begin" || last.By.Actor != by.Actor || b.kept.Next > 0 {
-		b.kept.event("resume", by)
+		b.kept.addEvent("resume", by)
 		if b, err = s.saveBulk(ctx, b, nil); err != nil {
 			return b.progress(), err
 		}
 	}
-	mark := bulkMark(token)
+	mark := bulkReasonPrefix(token)
 	by.Reason = mark + by.Reason
 	for b.kept.State == BulkOpen {
 		part, err := s.readPart(ctx, token, b.kept.Next/chunkBatches)
@@ -142,7 +142,7 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 		if err != nil {
 			return b.progress(), err
 		}
-		next, err := s.chunk(ctx, b.kept, part, by, mark)
+		next, err := s.actUponChunk(ctx, b.kept, part, by, mark)
 		if err != nil {
 			return b.progress(), err
 		}
@@ -186,19 +186,19 @@ func (s *Bulks) keepLate(ctx context.Context, was bulk, next keptBulk, part *kep
 	}
 }
 
-// bulkMark returns the text with which the reason of each act of a bulk action begins, so that
-// another process recognizes the act.
-func bulkMark(token string) string { return "bulk " + token + ": " }
+// bulkReasonPrefix returns the text with which the reason of each act of a bulk action begins, so
+// that another process recognizes the act.
+func bulkReasonPrefix(token string) string { return "bulk " + token + ": " }
 
-// chunk acts upon the batches of a part, and returns the action with its new progress.
-func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.By, mark string) (keptBulk, error) {
-	desk := s.d.chunkDesk()
+// actUponChunk acts upon the batches of a part, and returns the action with its new progress.
+func (s *Bulks) actUponChunk(ctx context.Context, k keptBulk, part *keptPart, by batch.By, mark string) (keptBulk, error) {
+	desk := s.desk.chunkDesk()
 	part.NotDone = nil
 	for _, seen := range part.Batches {
 		if err := ctx.Err(); err != nil {
 			return k, err
 		}
-		err := k.Bulk.act(ctx, desk, seen, by)
+		err := k.Bulk.actUpon(ctx, desk, seen, by)
 		why, stop := seen.notDone(err)
 		if stop {
 			return k, err
@@ -227,7 +227,7 @@ func (s *Bulks) chunk(ctx context.Context, k keptBulk, part *keptPart, by batch.
 // wasDone reports whether the batch's history has an act of this bulk action. A batch that was
 // removed has no history.
 func (s *Bulks) wasDone(ctx context.Context, to Seen, action batch.Action, mark string) (bool, error) {
-	acts, err := s.d.History(ctx, to.Key)
+	acts, err := s.desk.History(ctx, to.Key)
 	if err != nil && !errors.Is(err, batch.ErrNotFound) {
 		return false, err
 	}
@@ -250,9 +250,9 @@ func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 	b, err := s.readBulk(ctx, token)
 	r := Report{Token: token, Selected: b.kept.Selected, Done: b.kept.Done, Next: b.kept.Next, NotDone: []NotDone{}}
 	for place := 0; err == nil && place*chunkBatches < r.Next; place++ {
-		var p *keptPart
-		if p, err = s.readPart(ctx, token, place); err == nil {
-			r.NotDone = append(r.NotDone, p.NotDone...)
+		var part *keptPart
+		if part, err = s.readPart(ctx, token, place); err == nil {
+			r.NotDone = append(r.NotDone, part.NotDone...)
 		}
 	}
 	if err != nil {
@@ -264,7 +264,7 @@ func (s *Bulks) Report(ctx context.Context, token string) (Report, error) {
 // List returns the actions that began last, newest first: 100 at most, out of the 1,000 actions
 // that changed last.
 func (s *Bulks) List(ctx context.Context) ([]Progress, error) {
-	all, _, err := s.d.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Limit: 10 * maxListedBulks})
+	all, _, err := s.desk.store.ListTexts(ctx, store.TextsQuery{Kind: store.TextBulk, Limit: 10 * maxListedBulks})
 	if err != nil {
 		return nil, fmt.Errorf("bulk actions: %w", err)
 	}

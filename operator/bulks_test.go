@@ -26,8 +26,8 @@ import (
 
 var bob = batch.By{Actor: "bob", Reason: "ticket 18"}
 
-// begun begins a kept action that cancels all batches of a lane.
-func (o *office) begun(lane batch.ServiceID) (*operator.Bulks, operator.Progress) {
+// beginBulk begins a kept action that cancels all batches of a lane.
+func (o *testDesk) beginBulk(lane batch.ServiceID) (*operator.Bulks, operator.Progress) {
 	o.Helper()
 	s := operator.NewBulks(o.Desk)
 	p, err := s.Begin(o.ctx(), o.preview(operator.Bulk{Action: batch.ActionCancel, Filter: operator.Filter{Service: &lane}}), ada)
@@ -38,18 +38,18 @@ func (o *office) begun(lane batch.ServiceID) (*operator.Bulks, operator.Progress
 // A kept action is carried out by its token, and leaves a report. Batches that have changed since
 // the preview are skipped, and batches that match only since then are left out.
 func TestBulks(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
-		bs := o.lane("s", 250)
-		s, p := o.begun("s")
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
+		bs := o.addLane("s", 250)
+		s, p := o.beginBulk("s")
 		assert.Equal(o, operator.BulkOpen, p.State)
 		assert.Equal(o, 250, p.Selected)
-		assert.Equal(o, batch.Queued, o.see(bs[0]).State)
-		_, err := o.Cancel(o.ctx(), o.see(bs[120]), ada)
+		assert.Equal(o, batch.Queued, o.readRecord(bs[0]).State)
+		_, err := o.Cancel(o.ctx(), o.readRecord(bs[120]), ada)
 		require.NoError(o, err)
-		late := one("s", "late")
+		late := newBatch("s", "late")
 		o.add(late)
-		again, err := s.Begin(o.ctx(), o.previewed(p), bob)
+		again, err := s.Begin(o.ctx(), o.selectionWithToken(p), bob)
 		require.ErrorIs(o, err, batch.ErrInvalidInput)
 		assert.Empty(o, again)
 
@@ -70,7 +70,7 @@ func TestBulks(t *testing.T) {
 		require.NoError(o, err)
 		require.Len(o, acts, 1)
 		assert.Equal(o, batch.By{Actor: "bob", Reason: "bulk " + p.Token + ": ticket 18"}, acts[0].By)
-		assert.Equal(o, batch.Queued, o.see(late).State)
+		assert.Equal(o, batch.Queued, o.readRecord(late).State)
 
 		_, err = s.Resume(o.ctx(), p.Token, ada, nil)
 		require.ErrorIs(o, err, batch.ErrNotAllowed)
@@ -85,15 +85,15 @@ func TestBulks(t *testing.T) {
 	})
 }
 
-// previewed returns a selection with the token of p that no preview made.
-func (o *office) previewed(p operator.Progress) operator.Selection {
+// selectionWithToken returns a selection with the token of p that no preview made.
+func (o *testDesk) selectionWithToken(p operator.Progress) operator.Selection {
 	return operator.Selection{Bulk: p.Bulk, At: p.At, Token: p.Token}
 }
 
 // An action without batches is finished at once, and invalid input is refused.
 func TestBulksInput(t *testing.T) {
-	inStores(t, func(o *office) {
-		s, p := o.begun("s")
+	inStores(t, func(o *testDesk) {
+		s, p := o.beginBulk("s")
 		got, err := s.Resume(o.ctx(), p.Token, ada, nil)
 		require.NoError(o, err)
 		assert.Equal(o, operator.BulkFinished, got.State)
@@ -140,16 +140,16 @@ func TestAnUnreadableActionIsLeftAlone(t *testing.T) {
 	})
 }
 
-// acting is a store that calls a function before one of its acts.
-type acting struct {
+// hookedStore is a store that calls a function before one of its acts.
+type hookedStore struct {
 	store.Store
-	left int
-	do   func()
+	actsLeft  int
+	beforeAct func()
 }
 
-func (s *acting) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
-	if s.left--; s.left == 0 {
-		s.do()
+func (s *hookedStore) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+	if s.actsLeft--; s.actsLeft == 0 {
+		s.beforeAct()
 	}
 	return s.Store.Cancel(ctx, seen, by)
 }
@@ -157,11 +157,11 @@ func (s *acting) Cancel(ctx context.Context, seen batch.Record, by batch.By) (ba
 // A person cancels an action that is under way: its process stops, the remaining batches stay
 // unchanged, and the report counts the acts that were done.
 func TestBulksCancelled(t *testing.T) {
-	st := &acting{Store: memory.New(), left: 150}
-	o := newOffice(t, st)
-	bs := o.lane("s", 450)
-	s, p := o.begun("s")
-	st.do = func() {
+	st := &hookedStore{Store: memory.New(), actsLeft: 150}
+	o := newTestDesk(t, st)
+	bs := o.addLane("s", 450)
+	s, p := o.beginBulk("s")
+	st.beforeAct = func() {
 		_, err := s.Cancel(t.Context(), p.Token, bob)
 		require.NoError(t, err)
 	}
@@ -170,8 +170,8 @@ func TestBulksCancelled(t *testing.T) {
 	assert.Equal(t, operator.BulkCancelled, got.State)
 	assert.Equal(t, 200, got.Done)
 	assert.Equal(t, bob, got.Events[1].By)
-	assert.Equal(t, batch.Rejected, o.see(bs[199]).State)
-	assert.Equal(t, batch.Queued, o.see(bs[200]).State)
+	assert.Equal(t, batch.Rejected, o.readRecord(bs[199]).State)
+	assert.Equal(t, batch.Queued, o.readRecord(bs[200]).State)
 	kept, err := s.Get(t.Context(), p.Token)
 	require.NoError(t, err)
 	assert.Equal(t, 200, kept.Done)
@@ -181,22 +181,22 @@ func TestBulksCancelled(t *testing.T) {
 
 // If two people resume one action, one of the calls stops, and each batch is acted upon once.
 func TestBulksTwice(t *testing.T) {
-	st := &acting{Store: memory.New(), left: 150}
-	o := newOffice(t, st)
-	bs := o.lane("s", 450)
-	s, p := o.begun("s")
-	st.do = func() {
+	st := &hookedStore{Store: memory.New(), actsLeft: 150}
+	o := newTestDesk(t, st)
+	bs := o.addLane("s", 450)
+	s, p := o.beginBulk("s")
+	st.beforeAct = func() {
 		got, err := s.Resume(t.Context(), p.Token, bob, nil)
 		require.NoError(t, err)
 		assert.Equal(t, 450, got.Done)
 	}
 	_, err := s.Resume(t.Context(), p.Token, ada, nil)
 	require.ErrorIs(t, err, batch.ErrMovedOn)
-	o.once(bs, p.Token)
+	o.checkDoneOnce(bs, p.Token)
 }
 
-// once checks that the action was done exactly once to each batch.
-func (o *office) once(bs []batch.Batch, token string) {
+// checkDoneOnce checks that the action was done exactly once to each batch.
+func (o *testDesk) checkDoneOnce(bs []batch.Batch, token string) {
 	o.Helper()
 	for _, b := range bs {
 		acts, err := o.History(o.ctx(), b.Key())
@@ -212,40 +212,40 @@ func (o *office) once(bs []batch.Batch, token string) {
 // After the store has failed, another call continues from the kept progress.
 func TestBulksGoOn(t *testing.T) {
 	broken := errors.New("broken")
-	st := &failing{Store: memory.New(), left: 230, fail: func() error { return broken }}
-	o := newOffice(t, st)
-	bs := o.lane("s", 450)
-	s, p := o.begun("s")
+	st := &failingStore{Store: memory.New(), actsLeft: 230, fail: func() error { return broken }}
+	o := newTestDesk(t, st)
+	bs := o.addLane("s", 450)
+	s, p := o.beginBulk("s")
 	got, err := s.Resume(t.Context(), p.Token, ada, nil)
 	require.ErrorIs(t, err, broken)
 	assert.Equal(t, 200, got.Next)
 	got, err = s.Resume(t.Context(), p.Token, ada, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 450, got.Done)
-	o.once(bs, p.Token)
+	o.checkDoneOnce(bs, p.Token)
 }
 
-// forgetful is a store that once cancels a batch without returning an answer, and whose histories
-// cannot be read for a while.
-type forgetful struct {
+// storeLosingAnswers is a store that once cancels a batch without returning an answer, and whose
+// histories cannot be read for a while.
+type storeLosingAnswers struct {
 	store.Store
-	left  int
-	reads error // the error of each read of a history
+	actsLeft int
+	readErr  error // the error of each read of a history
 }
 
 var errLost = errors.New("the answer was lost")
 
-func (s *forgetful) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
+func (s *storeLosingAnswers) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	rec, err := s.Store.Cancel(ctx, seen, by)
-	if s.left--; s.left == 0 {
+	if s.actsLeft--; s.actsLeft == 0 {
 		return batch.Record{}, errLost
 	}
 	return rec, err
 }
 
-func (s *forgetful) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
-	if s.reads != nil {
-		return nil, s.reads
+func (s *storeLosingAnswers) History(ctx context.Context, key batch.Key) ([]batch.Act, error) {
+	if s.readErr != nil {
+		return nil, s.readErr
 	}
 	return s.Store.History(ctx, key)
 }
@@ -254,33 +254,33 @@ func (s *forgetful) History(ctx context.Context, key batch.Key) ([]batch.Act, er
 // report of the next call is right.
 func TestBulksWithoutHistories(t *testing.T) {
 	reset := errors.New("connection reset")
-	st := &forgetful{Store: memory.New(), left: 5}
-	o := newOffice(t, st)
-	bs := o.lane("s", 9)
-	s, p := o.begun("s")
+	st := &storeLosingAnswers{Store: memory.New(), actsLeft: 5}
+	o := newTestDesk(t, st)
+	bs := o.addLane("s", 9)
+	s, p := o.beginBulk("s")
 	_, err := s.Resume(t.Context(), p.Token, ada, nil)
 	require.ErrorIs(t, err, errLost)
-	st.reads = reset
+	st.readErr = reset
 	got, err := s.Resume(t.Context(), p.Token, ada, nil)
 	require.ErrorIs(t, err, reset)
 	assert.Zero(t, got.Next)
-	st.reads = nil
+	st.readErr = nil
 	got, err = s.Resume(t.Context(), p.Token, ada, nil)
 	require.NoError(t, err)
 	assert.Equal(t, operator.BulkFinished, got.State)
-	o.once(bs, p.Token)
+	o.checkDoneOnce(bs, p.Token)
 }
 
 // After the process of an action ended in the middle of a part, Cancel counts the acts that were
 // done in the part, and reports the batches that were skipped.
 func TestBulksCancelledAfterACrash(t *testing.T) {
-	inStores(t, func(o *office) {
+	inStores(t, func(o *testDesk) {
 		broken := errors.New("broken")
-		st := &failing{Store: o.st, left: 160, fail: func() error { return broken }}
-		o = newOffice(o.T, st)
-		bs := o.lane("s", 250)
-		s, p := o.begun("s")
-		_, err := o.Cancel(o.ctx(), o.see(bs[120]), bob)
+		st := &failingStore{Store: o.st, actsLeft: 160, fail: func() error { return broken }}
+		o = newTestDesk(o.T, st)
+		bs := o.addLane("s", 250)
+		s, p := o.beginBulk("s")
+		_, err := o.Cancel(o.ctx(), o.readRecord(bs[120]), bob)
 		require.NoError(o, err)
 		_, err = s.Resume(o.ctx(), p.Token, ada, nil)
 		require.ErrorIs(o, err, broken)
@@ -288,8 +288,8 @@ func TestBulksCancelledAfterACrash(t *testing.T) {
 		require.NoError(o, err)
 		require.Equal(o, operator.BulkCancelled, got.State)
 		assert.Equal(o, []int{158, 157}, []int{got.Next, got.Done})
-		assert.Equal(o, batch.Rejected, o.see(bs[157]).State)
-		assert.Equal(o, batch.Queued, o.see(bs[158]).State)
+		assert.Equal(o, batch.Rejected, o.readRecord(bs[157]).State)
+		assert.Equal(o, batch.Queued, o.readRecord(bs[158]).State)
 		report, err := s.Report(o.ctx(), p.Token)
 		require.NoError(o, err)
 		assert.Equal(o, []int{158, 157}, []int{report.Next, report.Done})
@@ -306,17 +306,17 @@ func TestBulksCancelledAfterACrash(t *testing.T) {
 // If the histories cannot be read, Cancel ends the action at once, and a second Cancel counts the
 // acts.
 func TestBulksCancelledWithoutHistories(t *testing.T) {
-	st := &forgetful{Store: memory.New(), left: 5}
-	o := newOffice(t, st)
-	o.lane("s", 9)
-	s, p := o.begun("s")
+	st := &storeLosingAnswers{Store: memory.New(), actsLeft: 5}
+	o := newTestDesk(t, st)
+	o.addLane("s", 9)
+	s, p := o.beginBulk("s")
 	_, err := s.Resume(t.Context(), p.Token, ada, nil)
 	require.ErrorIs(t, err, errLost)
-	st.reads = errors.New("connection reset")
+	st.readErr = errors.New("connection reset")
 	got, err := s.Cancel(t.Context(), p.Token, bob)
-	require.ErrorIs(t, err, st.reads)
+	require.ErrorIs(t, err, st.readErr)
 	assert.Equal(t, operator.BulkCancelled, got.State)
-	st.reads = nil
+	st.readErr = nil
 	got, err = s.Cancel(t.Context(), p.Token, bob)
 	require.ErrorIs(t, err, batch.ErrNotAllowed)
 	assert.Equal(t, []int{5, 5}, []int{got.Next, got.Done})
@@ -325,13 +325,13 @@ func TestBulksCancelledWithoutHistories(t *testing.T) {
 
 // A batch that retention removed counts as not done, and does not stop the action.
 func TestBulksOfAGoneBatch(t *testing.T) {
-	st := &forgetful{Store: memory.New()}
-	o := newOffice(t, st)
-	bs := o.lane("s", 2)
-	s, p := o.begun("s")
-	_, err := o.Cancel(o.ctx(), o.see(bs[0]), bob)
+	st := &storeLosingAnswers{Store: memory.New()}
+	o := newTestDesk(t, st)
+	bs := o.addLane("s", 2)
+	s, p := o.beginBulk("s")
+	_, err := o.Cancel(o.ctx(), o.readRecord(bs[0]), bob)
 	require.NoError(t, err)
-	st.reads = batch.ErrNotFound
+	st.readErr = batch.ErrNotFound
 	got, err := s.Resume(t.Context(), p.Token, ada, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 1, got.Done)
@@ -356,7 +356,7 @@ func bulkProcess(path, token string, acts int) error {
 	if err != nil {
 		return err
 	}
-	d, err := operator.New(&acting{Store: st, left: acts, do: func() {
+	d, err := operator.New(&hookedStore{Store: st, actsLeft: acts, beforeAct: func() {
 		if p, err := os.FindProcess(os.Getpid()); err == nil {
 			_ = p.Kill()
 		}
@@ -379,9 +379,9 @@ func TestBulksKilled(t *testing.T) {
 	st, err := sqlite.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
-	o := newOffice(t, st)
-	bs := o.lane("s", 450)
-	s, p := o.begun("s")
+	o := newTestDesk(t, st)
+	bs := o.addLane("s", 450)
+	s, p := o.beginBulk("s")
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for _, acts := range []int{150, 120, 1} { // the second process repeats 49 acts, which change nothing
@@ -396,7 +396,7 @@ func TestBulksKilled(t *testing.T) {
 	assert.Equal(t, 200, kept.Next)
 	done := 0
 	for _, b := range bs {
-		if o.see(b).State == batch.Rejected {
+		if o.readRecord(b).State == batch.Rejected {
 			done++
 		}
 	}
@@ -404,7 +404,7 @@ func TestBulksKilled(t *testing.T) {
 	got, err := s.Resume(t.Context(), p.Token, bob, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 450, got.Done)
-	o.once(bs, p.Token)
+	o.checkDoneOnce(bs, p.Token)
 }
 
 func bulkMain() (is bool, code int) {

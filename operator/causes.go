@@ -149,10 +149,10 @@ func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery, unserved map[bat
 		c.report.Incomplete = true
 	}
 	c.report.At = v.at
-	if err := c.examples(ctx, v); err != nil {
+	if err := c.readExamples(ctx, v); err != nil {
 		return Causes{}, err
 	}
-	return c.sorted(), nil
+	return c.sortedCauses(), nil
 }
 
 // item is a number of batches of one lane that wait for the same reason.
@@ -161,7 +161,7 @@ type item struct {
 	// id is "" for batches that the survey did not read: they wait behind the others.
 	id      batch.ID
 	place   int // place in the order of claims; -1 if claims do not reach the batch
-	n       int
+	count   int
 	atLeast bool
 	sampled bool
 	created time.Time // when the oldest batch was added
@@ -192,8 +192,8 @@ func (c *collector) addItems(at time.Time, l store.LaneSurvey, items []item) {
 				c.lanes[it.Reason] = append(c.lanes[it.Reason], l.Service)
 			}
 		}
-		g.Batches += it.n
-		c.report.Batches += it.n
+		g.Batches += it.count
+		c.report.Batches += it.count
 		g.AtLeast, g.Sampled = g.AtLeast || it.atLeast, g.Sampled || it.sampled
 		c.report.AtLeast = c.report.AtLeast || it.atLeast
 		g.Attempts = max(g.Attempts, attemptsAt(l, i, it.Root != ""))
@@ -220,21 +220,21 @@ func attemptsAt(l store.LaneSurvey, place int, behind bool) int {
 	return most
 }
 
-// examples looks for examples of the groups that have none yet, and adds the sentences to all
+// readExamples looks for examples of the groups that have none yet, and adds the sentences to all
 // examples.
-func (c *collector) examples(ctx context.Context, v *view) error {
-	var ask []batch.ServiceID
+func (c *collector) readExamples(ctx context.Context, v *view) error {
+	var lanesToRead []batch.ServiceID
 	for r, g := range c.groups {
 		if g.Example.ID == "" {
 			for _, lane := range c.lanes[r] {
-				if !slices.Contains(ask, lane) {
-					ask = append(ask, lane)
+				if !slices.Contains(lanesToRead, lane) {
+					lanesToRead = append(lanesToRead, lane)
 				}
 			}
 		}
 	}
-	if len(ask) > 0 {
-		_, _, err := v.judgePage(ctx, store.SurveyQuery{Services: ask, Window: 2, Cap: 2}, func(_ time.Time, l store.LaneSurvey, items []item) {
+	if len(lanesToRead) > 0 {
+		_, _, err := v.judgePage(ctx, store.SurveyQuery{Services: lanesToRead, Window: 2, Cap: 2}, func(_ time.Time, l store.LaneSurvey, items []item) {
 			for _, it := range items {
 				it.Ledger = l.Ledger
 				if g := c.groups[it.Reason]; it.id != "" && g != nil && g.Example.ID == "" {
@@ -248,7 +248,7 @@ func (c *collector) examples(ctx context.Context, v *view) error {
 	}
 	for _, g := range c.groups {
 		if halter := g.Example.Blocker; g.Remedy == batch.RemedyRelease && g.Example.ID != "" {
-			if e, err := v.d.Explain(ctx, halter); err == nil {
+			if e, err := v.desk.Explain(ctx, halter); err == nil {
 				g.Blocker = e
 			} else if !errors.Is(err, batch.ErrNotFound) && !errors.Is(err, ErrNotRecorded) && !errors.Is(err, ErrDisagree) {
 				return err
@@ -263,7 +263,7 @@ func (c *collector) examples(ctx context.Context, v *view) error {
 	return nil
 }
 
-func (c *collector) sorted() Causes {
+func (c *collector) sortedCauses() Causes {
 	for _, g := range c.groups {
 		c.report.Groups = append(c.report.Groups, *g)
 	}

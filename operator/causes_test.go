@@ -17,11 +17,11 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// lane adds n batches to a lane.
-func (o *office) lane(service batch.ServiceID, n int, footprints ...batch.Footprint) (bs []batch.Batch) {
+// addLane adds n batches to a lane.
+func (o *testDesk) addLane(service batch.ServiceID, n int, footprints ...batch.Footprint) (bs []batch.Batch) {
 	o.Helper()
 	for i := range n {
-		b := one(service, batch.ID(fmt.Sprintf("%s%05d", service, i)))
+		b := newBatch(service, batch.ID(fmt.Sprintf("%s%05d", service, i)))
 		if i < len(footprints) {
 			b.Footprint = footprints[i]
 		}
@@ -31,7 +31,7 @@ func (o *office) lane(service batch.ServiceID, n int, footprints ...batch.Footpr
 	return bs
 }
 
-func (o *office) causes() operator.Causes {
+func (o *testDesk) causes() operator.Causes {
 	o.Helper()
 	c, err := o.Causes(o.ctx(), operator.CausesQuery{})
 	require.NoError(o, err)
@@ -39,8 +39,8 @@ func (o *office) causes() operator.Causes {
 	return c
 }
 
-// group returns the group that has the reason r.
-func group(t *testing.T, c operator.Causes, r operator.Reason) operator.Group {
+// groupOf returns the group that has the reason r.
+func groupOf(t *testing.T, c operator.Causes, r operator.Reason) operator.Group {
 	t.Helper()
 	for _, g := range c.Groups {
 		if g.Ledger = ""; g.Reason == r {
@@ -54,24 +54,24 @@ func group(t *testing.T, c operator.Causes, r operator.Reason) operator.Group {
 // Lanes that wait for several reasons make one group for each reason, with its size and an example
 // that says what to do.
 func TestCauses(t *testing.T) {
-	inStores(t, func(o *office) {
+	inStores(t, func(o *testDesk) {
 		assert.Empty(o, o.causes().Groups)
 		lanes := []batch.ServiceID{"decision", "doubt", "free", "halted", "paused", "wait"}
-		o.serves(traits, queuer.Serial(), lanes...)
-		undecided := o.lane("decision", 7)
-		o.lane("doubt", 5)
-		o.lane("free", 3)
-		halter := o.lane("halted", 4)[0]
-		o.lane("paused", 6)
-		o.lane("wait", 2)
+		o.recordServing(traits, queuer.Serial(), lanes...)
+		undecided := o.addLane("decision", 7)
+		o.addLane("doubt", 5)
+		o.addLane("free", 3)
+		halter := o.addLane("halted", 4)[0]
+		o.addLane("paused", 6)
+		o.addLane("wait", 2)
 		_, err := o.SetPolicy(o.ctx(), batch.Control{Scope: batch.Only("halted")}, batch.PolicyHalt, ada)
 		require.NoError(o, err)
 		_, err = o.Pause(o.ctx(), batch.Only("paused"), ada)
 		require.NoError(o, err)
 		for lane, f := range map[batch.ServiceID]store.Finding{"decision": store.Doubtful, "doubt": store.Doubtful, "halted": store.Refused, "wait": store.Failed} {
-			o.record(f, o.claim(queuer.Serial(), lane)...)
+			o.recordEnds(f, o.claim(queuer.Serial(), lane)...)
 		}
-		o.found(store.Undecidable, undecided[0].Key())
+		o.recordAnswer(store.Undecidable, undecided[0].Key())
 
 		c := o.causes()
 		assert.Equal(o, 26, c.Batches)
@@ -94,34 +94,34 @@ func TestCauses(t *testing.T) {
 		}
 		assert.Equal(o, c.Batches, counts)
 		decision := operator.Reason{Cause: batch.CauseDecision, Remedy: batch.RemedyDecide, State: batch.Submitting, Kind: batch.KindBusy}
-		assert.Equal(o, 1, group(o.T, c, decision).Batches)
-		behind := group(o.T, c, operator.Reason{
+		assert.Equal(o, 1, groupOf(o.T, c, decision).Batches)
+		behind := groupOf(o.T, c, operator.Reason{
 			Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseDecision, State: batch.Submitting, Kind: batch.KindBusy,
 		})
 		assert.Equal(o, 6, behind.Batches)
 		assert.Equal(o, undecided[0].Key(), behind.Blocker.Key)
 		assert.Contains(o, behind.Blocker.Text, "a person has to decide")
-		assert.Equal(o, 4, group(o.T, c, operator.Reason{
+		assert.Equal(o, 4, groupOf(o.T, c, operator.Reason{
 			Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseInDoubt, State: batch.Submitting, Kind: batch.KindBusy,
 		}).Batches)
-		halted := group(o.T, c, operator.Reason{Cause: batch.CauseHalted, Remedy: batch.RemedyRelease, State: batch.Rejected, Kind: batch.KindBusy})
+		halted := groupOf(o.T, c, operator.Reason{Cause: batch.CauseHalted, Remedy: batch.RemedyRelease, State: batch.Rejected, Kind: batch.KindBusy})
 		assert.Equal(o, 3, halted.Batches)
 		assert.Equal(o, halter.Key(), halted.Blocker.Key)
-		assert.Equal(o, 6, group(o.T, c, operator.Reason{Cause: batch.CausePaused, Remedy: batch.RemedyResume, State: batch.Queued}).Batches)
-		assert.Equal(o, 1, group(o.T, c, operator.Reason{Cause: batch.CauseReady, Remedy: batch.RemedyWait, State: batch.Queued}).Batches)
-		assert.Equal(o, 2, group(o.T, c, operator.Reason{
+		assert.Equal(o, 6, groupOf(o.T, c, operator.Reason{Cause: batch.CausePaused, Remedy: batch.RemedyResume, State: batch.Queued}).Batches)
+		assert.Equal(o, 1, groupOf(o.T, c, operator.Reason{Cause: batch.CauseReady, Remedy: batch.RemedyWait, State: batch.Queued}).Batches)
+		assert.Equal(o, 2, groupOf(o.T, c, operator.Reason{
 			Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseReady, State: batch.Queued,
 		}).Batches)
-		assert.Equal(o, 1, group(o.T, c, operator.Reason{Cause: batch.CauseDelayed, Remedy: batch.RemedyWait, State: batch.Delayed, Kind: batch.KindBusy}).Batches)
+		assert.Equal(o, 1, groupOf(o.T, c, operator.Reason{Cause: batch.CauseDelayed, Remedy: batch.RemedyWait, State: batch.Delayed, Kind: batch.KindBusy}).Batches)
 	})
 }
 
 // Causes does not guess where a setting is not on record: the batches form a group that says which
 // setting is missing.
 func TestCausesWithoutARecord(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.lane("s", 5)
-		o.lane("t", 3)
+	inStores(t, func(o *testDesk) {
+		o.addLane("s", 5)
+		o.addLane("t", 3)
 		c := o.causes()
 		require.Len(o, c.Groups, 1)
 		g := c.Groups[0]
@@ -133,10 +133,10 @@ func TestCausesWithoutARecord(t *testing.T) {
 		assert.NotEmpty(o, g.Example.ID, "a lane whose settings to look at")
 
 		// The strategy is the application's own. Batches under way are explained without it.
-		o.serves(traits, own(), "s", "t")
-		o.record(store.Accepted, o.claim(queuer.Serial(), "s")...)
+		o.recordServing(traits, ownStrategy(), "s", "t")
+		o.recordEnds(store.Accepted, o.claim(queuer.Serial(), "s")...)
 		c = o.causes()
-		assert.Equal(o, 1, group(o.T, c, operator.Reason{Cause: batch.CauseLedger, Remedy: batch.RemedyWait, State: batch.Pending}).Batches)
+		assert.Equal(o, 1, groupOf(o.T, c, operator.Reason{Cause: batch.CauseLedger, Remedy: batch.RemedyWait, State: batch.Pending}).Batches)
 		require.Len(o, c.Groups, 2)
 		assert.Equal(o, 7, c.Groups[0].Batches)
 		assert.Contains(o, c.Groups[0].Why, "main.own")
@@ -145,18 +145,18 @@ func TestCausesWithoutARecord(t *testing.T) {
 
 // Conflicts are examined for the first batches of a lane only, and the group is marked as sampled.
 func TestCausesOfConflictsAreSampled(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Parallel(0), "long", "short")
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Parallel(0), "long", "short")
 		writes := func(a string) batch.Footprint { return batch.Footprint{Writes: []string{a}} }
 		long := make([]batch.Footprint, 100)
 		for i := range long {
 			long[i] = writes(fmt.Sprintf("%02x", i))
 		}
-		o.lane("long", 100, long...)
-		o.lane("short", 3, writes("aa"), writes("bb"), writes("aa01"))
+		o.addLane("long", 100, long...)
+		o.addLane("short", 3, writes("aa"), writes("bb"), writes("aa01"))
 		c := o.causes()
-		ready := group(o.T, c, operator.Reason{Cause: batch.CauseReady, Remedy: batch.RemedyWait, State: batch.Queued})
-		behind := group(o.T, c, operator.Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseReady, State: batch.Queued})
+		ready := groupOf(o.T, c, operator.Reason{Cause: batch.CauseReady, Remedy: batch.RemedyWait, State: batch.Queued})
+		behind := groupOf(o.T, c, operator.Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker, Root: batch.CauseReady, State: batch.Queued})
 		assert.Equal(o, 22, ready.Batches, "two of the short lane, and twenty that were looked at")
 		assert.Equal(o, 81, behind.Batches)
 		assert.True(o, behind.Sampled)
@@ -166,9 +166,9 @@ func TestCausesOfConflictsAreSampled(t *testing.T) {
 
 // At most 1,000 waiting batches of a lane are counted.
 func TestCausesOfALongLane(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
-		o.lane("s", 1100)
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
+		o.addLane("s", 1100)
 		c := o.causes()
 		assert.True(o, c.AtLeast)
 		assert.Equal(o, 1000, c.Batches)
@@ -176,17 +176,17 @@ func TestCausesOfALongLane(t *testing.T) {
 	})
 }
 
-// slow is a store whose pages take time, or fail.
-type slow struct {
+// slowStore is a store whose pages take time, or fail.
+type slowStore struct {
 	store.Store
-	asked []store.SurveyQuery
-	after int // number of pages before the slow one
-	err   error
+	queries     []store.SurveyQuery
+	pagesBefore int // number of pages before the slow one
+	err         error
 }
 
-func (s *slow) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
-	s.asked = append(s.asked, q)
-	if len(s.asked) > s.after && q.Services == nil {
+func (s *slowStore) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+	s.queries = append(s.queries, q)
+	if len(s.queries) > s.pagesBefore && q.Services == nil {
 		if s.err != nil {
 			return store.Survey{}, s.err
 		}
@@ -198,10 +198,10 @@ func (s *slow) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, e
 
 // Lanes that were not reached in time are missing from the report, and the report says which.
 func TestCausesInTime(t *testing.T) {
-	st := &slow{Store: memory.New(), after: 1}
-	o := newOffice(t, st)
+	st := &slowStore{Store: memory.New(), pagesBefore: 1}
+	o := newTestDesk(t, st)
 	for i := range 5500 {
-		o.lane(batch.ServiceID(fmt.Sprintf("lane%05d", i)), 2)
+		o.addLane(batch.ServiceID(fmt.Sprintf("lane%05d", i)), 2)
 	}
 	c, err := o.Causes(t.Context(), operator.CausesQuery{Within: 50 * time.Millisecond})
 	require.NoError(t, err)
@@ -215,22 +215,22 @@ func TestCausesInTime(t *testing.T) {
 	_, err = o.Causes(ctx, operator.CausesQuery{})
 	require.ErrorIs(t, err, context.Canceled, "the caller's end is no report")
 	broken := errors.New("broken")
-	_, err = newOffice(t, &slow{Store: st.Store, err: broken}).Causes(t.Context(), operator.CausesQuery{})
+	_, err = newTestDesk(t, &slowStore{Store: st.Store, err: broken}).Causes(t.Context(), operator.CausesQuery{})
 	require.ErrorIs(t, err, broken)
 }
 
 // The cost grows with the lanes, not with the batches: a page of lanes is one query, and reads one
 // waiting batch of each lane.
 func TestCausesCost(t *testing.T) {
-	st := &slow{Store: memory.New(), after: 100}
-	o := newOffice(t, st)
-	o.serves(traits, queuer.Serial(), "a", "b", "c")
+	st := &slowStore{Store: memory.New(), pagesBefore: 100}
+	o := newTestDesk(t, st)
+	o.recordServing(traits, queuer.Serial(), "a", "b", "c")
 	for _, lane := range []batch.ServiceID{"a", "b", "c"} {
-		o.lane(lane, 900)
+		o.addLane(lane, 900)
 	}
 	assert.Equal(t, 2700, o.causes().Batches)
-	require.Len(t, st.asked, 2, "a page, and the examples")
-	assert.Equal(t, 1, st.asked[0].Window)
-	assert.LessOrEqual(t, st.asked[1].Window, 2)
-	assert.LessOrEqual(t, len(st.asked[1].Services), 3)
+	require.Len(t, st.queries, 2, "a page, and the examples")
+	assert.Equal(t, 1, st.queries[0].Window)
+	assert.LessOrEqual(t, st.queries[1].Window, 2)
+	assert.LessOrEqual(t, len(st.queries[1].Services), 3)
 }

@@ -72,14 +72,14 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 type rules struct {
 	query  store.ClaimQuery
 	choose store.Choose
-	// refuse is the error if nothing may be concluded from query, and choice the error if nothing
-	// may be concluded from choose; nil if conclusions are allowed.
-	refuse, choice error
-	unknown        Reason // the reason of batches whose explanation needs choose
+	// queryErr is the error if nothing may be concluded from query, and chooseErr the error if
+	// nothing may be concluded from choose; nil if conclusions are allowed.
+	queryErr, chooseErr error
+	unknownReason       Reason // the reason of batches whose explanation needs choose
 }
 
-// numbered calls store.ClaimQuery.Numbered; it is false if that is nil.
-func (u rules) numbered(s batch.ServiceID) bool {
+// isNumbered calls store.ClaimQuery.Numbered; it is false if that is nil.
+func (u rules) isNumbered(s batch.ServiceID) bool {
 	return u.query.Numbered != nil && u.query.Numbered(s)
 }
 
@@ -87,8 +87,8 @@ func (u rules) numbered(s batch.ServiceID) bool {
 // when an explanation depends on it.
 func (r serviceRecord) claimRules() (u rules, err error) {
 	u.query.Window = 1
-	if u.refuse = r.checkUsable("strategy, claim_ttl and traits", claimsAlike); u.refuse != nil {
-		u.choice, u.unknown = u.refuse, unknownReason(u.refuse)
+	if u.queryErr = r.checkUsable("strategy, claim_ttl and traits", claimsAlike); u.queryErr != nil {
+		u.chooseErr, u.unknownReason = u.queryErr, unknownReason(u.queryErr)
 		return u, nil //nolint:nilerr // u.refuse holds the error
 	}
 	known := false
@@ -97,8 +97,8 @@ func (r serviceRecord) claimRules() (u rules, err error) {
 	}
 	if !known {
 		why := fmt.Sprintf("%s is the application's own", r.Strategy)
-		u.choice = &SettingsError{Service: r.service, Ledger: r.ledger, Setting: "strategy", Why: why, Err: ErrNotRecorded}
-		u.unknown = unknownReason(u.choice)
+		u.chooseErr = &SettingsError{Service: r.service, Ledger: r.ledger, Setting: "strategy", Why: why, Err: ErrNotRecorded}
+		u.unknownReason = unknownReason(u.chooseErr)
 	}
 	return u, nil
 }
@@ -114,15 +114,15 @@ func claimsAlike(a, b relied.Settings) bool {
 func (u rules) judge(l store.Look) (batch.Explanation, error) {
 	var missing error
 	q, choose := u.query, u.choose
-	if u.refuse != nil {
+	if u.queryErr != nil {
 		q.Resend = func(batch.ServiceID) store.Resend {
-			missing = u.refuse
+			missing = u.queryErr
 			return store.Resend{}
 		}
 	}
-	if u.choice != nil {
+	if u.chooseErr != nil {
 		choose = func(batch.Lane) []batch.Run {
-			missing = u.choice
+			missing = u.chooseErr
 			return nil
 		}
 	}

@@ -11,10 +11,10 @@ import (
 const CellLength = 15 * time.Second
 
 // The queue grows if each of the last minGrowingCounts counts is above the one before, and the
-// kept counts grow by more than 1/growPercent of the rate at which batches become final.
+// kept counts grow by more than 1/growShare of the rate at which batches become final.
 const (
 	minGrowingCounts = 4
-	growPercent      = 20
+	growShare        = 20
 )
 
 // Cell is one interval of time, with what all instances reported for it.
@@ -128,7 +128,7 @@ func growingText(s store.Stats) string {
 		}
 	}
 	grows := float64(last.Open-first.Open) / took.Seconds()
-	if grows <= final/growPercent {
+	if grows <= final/growShare {
 		return ""
 	}
 	return fmt.Sprintf("It has %d batches more than %s ago: %s come, and %s become final.",

@@ -57,15 +57,15 @@ func (d *Desk) Front(ctx context.Context, service batch.ServiceID, limit int) (F
 	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(limit, frontWindow)}.Bounded()
 	f := Front{Service: service, Rows: []FrontRow{}, Text: "No batch of the lane is open."}
 	v := d.newView()
-	_, _, err := v.judgePage(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = frontOf(at, l, items, q, limit) })
+	_, _, err := v.judgePage(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = newFront(at, l, items, q, limit) })
 	if err != nil {
 		return Front{}, fmt.Errorf("front of %s: %w", batch.Only(service), err)
 	}
 	return f, nil
 }
 
-// frontOf makes the Front of a lane from its explained batches.
-func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery, n int) Front {
+// newFront makes the Front of a lane from its explained batches.
+func newFront(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery, n int) Front {
 	f := Front{Service: l.Service, At: at, Rows: []FrontRow{}}
 	var places []int
 	open, tried, waits := l.Waiting, 0, 0
@@ -109,7 +109,7 @@ func frontOf(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery
 		}
 	}
 	f.More, f.AtLeast = open-len(f.Rows), l.Waiting >= q.Cap
-	f.Text = f.say()
+	f.Text = f.sentence()
 	return f
 }
 
@@ -144,9 +144,9 @@ func standingText(e batch.Explanation) (string, Tone) {
 	return "not known", ToneWait
 }
 
-// say describes the front in words: how many batches stand in which way, and which batch most of
-// them wait for.
-func (f Front) say() string {
+// sentence describes the front in words: how many batches stand in which way, and which batch most
+// of them wait for.
+func (f Front) sentence() string {
 	var order []string
 	by, waits := map[string]int{}, map[batch.Key]int{}
 	for _, r := range f.Rows {

@@ -17,7 +17,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-func (o *office) front(service batch.ServiceID, n int) operator.Front {
+func (o *testDesk) front(service batch.ServiceID, n int) operator.Front {
 	o.Helper()
 	f, err := o.Front(o.ctx(), service, n)
 	require.NoError(o, err)
@@ -25,11 +25,11 @@ func (o *office) front(service batch.ServiceID, n int) operator.Front {
 }
 
 func TestFront(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s", "none")
-		bs := o.lane("s", 7)
-		o.record(store.Doubtful, o.claim(queuer.Serial(), "s")...)
-		o.found(store.Undecidable, bs[0].Key())
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s", "none")
+		bs := o.addLane("s", 7)
+		o.recordEnds(store.Doubtful, o.claim(queuer.Serial(), "s")...)
+		o.recordAnswer(store.Undecidable, bs[0].Key())
 		f := o.front("s", 3)
 		require.Len(o, f.Rows, 4)
 		assert.Equal(o, 3, f.More)
@@ -53,8 +53,8 @@ func TestAFrontIsAsExplained(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			inStores(t, func(o *office) {
-				o.atRandom(rand.New(rand.NewPCG(seed, 38)))
+			inStores(t, func(o *testDesk) {
+				o.fillAtRandom(rand.New(rand.NewPCG(seed, 38)))
 				lanes, err := o.Lanes(o.ctx(), store.CountsQuery{Start: true})
 				require.NoError(o, err)
 				for _, l := range lanes {
@@ -82,9 +82,9 @@ func TestAFrontIsAsExplained(t *testing.T) {
 // order of their numbers. Explain, Causes and Front show this order, which claims use, and not the
 // order of the order keys.
 func TestTheOrderOfNumbers(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(dlt.Traits{Name: "chain", ResendHarmlessFor: dlt.Forever, Prepares: true, PreparesInOrder: true}, queuer.Serial(), "s")
-		bs := o.lane("s", 3)
+	inStores(t, func(o *testDesk) {
+		o.recordServing(dlt.Traits{Name: "chain", ResendHarmlessFor: dlt.Forever, Prepares: true, PreparesInOrder: true}, queuer.Serial(), "s")
+		bs := o.addLane("s", 3)
 		q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 3, TTL: time.Minute, Instance: "one"}
 		for number, b := range []batch.Batch{bs[1], bs[0]} { // the first batch became visible late, and has the later number
 			claimed, err := o.st.Claim(o.ctx(), q, func(l batch.Lane) []batch.Run {
@@ -95,7 +95,7 @@ func TestTheOrderOfNumbers(t *testing.T) {
 			kept, err := o.st.KeepPrepared(o.ctx(), []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte{byte(number + 1)}}})
 			require.NoError(o, err)
 			require.Equal(o, []bool{true}, kept)
-			o.recordDelayed(store.Failed, 0, c)
+			o.recordEndsDelayed(store.Failed, 0, c)
 		}
 		e, err := o.Explain(o.ctx(), bs[1].Key())
 		require.NoError(o, err)

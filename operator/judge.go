@@ -13,60 +13,60 @@ import (
 
 // judge explains the batches of one lane.
 type judge struct {
-	v    *view
-	u    rules
-	rows []store.LaneRow
-	lane []store.LaneRow // the rows that claims read, in the order of claims
-	look store.Look
+	view  *view
+	rules rules
+	rows  []store.LaneRow
+	lane  []store.LaneRow // the rows that claims read, in the order of claims
+	look  store.Look
 }
 
 // explainRow explains the batch of one row.
 func (j *judge) explainRow(r *store.LaneRow) (batch.Explanation, error) {
 	l := j.look
 	l.Ref, l.Row, l.Budget, l.Footprint = r.Ref, r.Row, r.Budget, r.Footprint
-	return j.u.judge(l)
+	return j.rules.judge(l)
 }
 
 // item explains the batch of one row, and the batch that blocks it.
 func (j *judge) item(r *store.LaneRow) item {
-	it := item{id: r.Key.ID, n: 1, created: r.Created}
+	it := item{id: r.Key.ID, count: 1, created: r.Created}
 	var err error
 	if it.e, err = j.explainRow(r); err != nil {
-		it.Reason = j.u.unknown
+		it.Reason = j.rules.unknownReason
 		it.e = batch.Explanation{Key: r.Key, Version: r.Row.Version, State: r.Row.State, Cause: CauseUnknown}
 		return it
 	}
-	it.Reason = Reason{Cause: it.e.Cause, Remedy: it.e.Remedy, State: r.Row.State, Kind: kindOf(r.Row.Error), Called: called(r, it.e)}
+	it.Reason = Reason{Cause: it.e.Cause, Remedy: it.e.Remedy, State: r.Row.State, Kind: kindOf(r.Row.Error), Called: hasUnendingCall(r, it.e)}
 	switch it.e.Remedy {
 	case batch.RemedyBlocker:
-		j.blocked(&it, it.e.Blocker)
+		j.setBlocker(&it, it.e.Blocker)
 	case batch.RemedyRelease:
-		f := j.v.final[it.e.Blocker] // the zero value if the batch is no longer final
+		f := j.view.finalStates[it.e.Blocker] // the zero value if the batch is no longer final
 		it.State, it.Kind, it.Called = f.state, f.kind, false
 	}
 	return it
 }
 
-// called reports whether a person was called about a batch whose doubt no ruling can end.
-func called(r *store.LaneRow, e batch.Explanation) bool {
+// hasUnendingCall reports whether a person was called about a batch whose doubt no ruling can end.
+func hasUnendingCall(r *store.LaneRow, e batch.Explanation) bool {
 	return r.Row.Called() && e.Cause != batch.CauseDecision
 }
 
-// behind returns an item for n batches behind the front of their lane, which the survey did not
-// read.
-func (j *judge) behind(created time.Time, n int) item {
-	it := item{n: n, created: created, Reason: Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker}}
-	if j.u.choice != nil {
-		it.Reason = j.u.unknown
+// itemOfRest returns an item for n batches behind the front of their lane, which the survey did
+// not read.
+func (j *judge) itemOfRest(created time.Time, n int) item {
+	it := item{count: n, created: created, Reason: Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker}}
+	if j.rules.chooseErr != nil {
+		it.Reason = j.rules.unknownReason
 		return it
 	}
-	j.blocked(&it, explain.First(j.lane))
+	j.setBlocker(&it, explain.First(j.lane))
 	return it
 }
 
-// blocked fills in the reason of a batch that others block. It follows the chain of blocking
+// setBlocker fills in the reason of a batch that others block. It follows the chain of blocking
 // batches to its end.
-func (j *judge) blocked(it *item, by batch.Key) {
+func (j *judge) setBlocker(it *item, by batch.Key) {
 	for range j.rows { // each batch waits for an earlier one
 		i := slices.IndexFunc(j.rows, func(r store.LaneRow) bool { return r.Key == by })
 		if i < 0 {
@@ -74,9 +74,9 @@ func (j *judge) blocked(it *item, by batch.Key) {
 		}
 		r := &j.rows[i]
 		e, err := j.explainRow(r)
-		it.State, it.Kind, it.Called, it.Root, it.blocker = r.Row.State, kindOf(r.Row.Error), called(r, e), e.Cause, e
+		it.State, it.Kind, it.Called, it.Root, it.blocker = r.Row.State, kindOf(r.Row.Error), hasUnendingCall(r, e), e.Cause, e
 		if err != nil {
-			it.Reason = j.u.unknown
+			it.Reason = j.rules.unknownReason
 			return
 		}
 		if e.Remedy != batch.RemedyBlocker {

@@ -33,17 +33,17 @@ const (
 // judgement derives incidents from the facts that were read.
 type judgement struct {
 	Facts
-	now       time.Time
-	incidents map[IncidentKind]*Incident
-	gone      []Incident
-	moving    map[batch.Cause]*MovingGroup
-	// closed is the kind of incident because of which no instance posts anything; "" if an
+	now           time.Time
+	incidents     map[IncidentKind]*Incident
+	goneIncidents []Incident
+	moving        map[batch.Cause]*MovingGroup
+	// closedKind is the kind of incident because of which no instance posts anything; "" if an
 	// instance posts. pausedLedgers holds the ledgers to which no instance posts, with the kind of
 	// incident.
-	closed        IncidentKind
+	closedKind    IncidentKind
 	pausedLedgers map[string]IncidentKind
-	// laneSince is when a single service was paused, for each kind of incident.
-	laneSince map[IncidentKind]time.Time
+	// lanePausedSince is when a single service was paused, for each kind of incident.
+	lanePausedSince map[IncidentKind]time.Time
 }
 
 // incidentOf returns the incident of a kind. It creates the incident if there is none.
@@ -98,14 +98,14 @@ func (x *judgement) judgeInstances() {
 	live := 0
 	var last time.Time
 	var rest time.Duration // the longest time that a live instance may rest
-	p := pauses{ledgers: map[string]*paused{}, since: map[IncidentKind]time.Time{}}
+	p := pauses{ledgers: map[string]*pausedLedger{}, since: map[IncidentKind]time.Time{}}
 	for _, i := range x.Stats.Instances {
 		if !i.Live {
 			if i.Seen.After(last) {
 				last = i.Seen
 			}
-			if n := x.Left[i.Name]; n > 0 && !slices.ContainsFunc(x.gone, func(g Incident) bool { return g.Instances[0] == i.Name }) {
-				x.gone = append(x.gone, Incident{Kind: IncidentGone, Text: incident.InstanceGone(i.Name, n), Since: i.Seen, Instances: []string{i.Name}, Batches: n})
+			if n := x.Left[i.Name]; n > 0 && !slices.ContainsFunc(x.goneIncidents, func(g Incident) bool { return g.Instances[0] == i.Name }) {
+				x.goneIncidents = append(x.goneIncidents, Incident{Kind: IncidentGone, Text: incident.InstanceGone(i.Name, n), Since: i.Seen, Instances: []string{i.Name}, Batches: n})
 			}
 			continue
 		}
@@ -216,14 +216,14 @@ func (x *judgement) judgeGroups() {
 		}
 		s := x.incidentOf(kind)
 		s.addGroup(g)
-		if g.Cause != batch.CauseBehind && kind == ledgerKind(g.Kind) && x.closed == "" {
+		if g.Cause != batch.CauseBehind && kind == ledgerKind(g.Kind) && x.closedKind == "" {
 			lanes[kind] += g.Lanes
 		}
 	}
 	for kind, n := range lanes {
 		if s := x.incidents[kind]; len(s.Instances) == 0 {
 			s.Text = incident.LanesPostNothing(n, kind.errorKind())
-			s.setSince(x.laneSince[kind])
+			s.setSince(x.lanePausedSince[kind])
 			if s.Example.LastError != nil {
 				s.Why = s.Example.LastError.Message
 			}
@@ -307,10 +307,10 @@ func (x *judgement) incidentKind(g Group) IncidentKind {
 	switch {
 	case stopped:
 		return IncidentNoInstance
-	case x.closed != "" && waitsForLedger(root, x.closed):
-		return x.closed
+	case x.closedKind != "" && waitsForLedger(root, x.closedKind):
+		return x.closedKind
 	case root == CauseUnknown && len(x.pausedLedgers) > 0: // no instance takes batches of this lane, since its ledger is closed
-		return x.worstShut()
+		return x.worstPauseKind()
 	case x.pausedLedgers[g.Ledger] != "" && waitsForLedger(root, x.pausedLedgers[g.Ledger]):
 		return x.pausedLedgers[g.Ledger]
 	case root == CauseUnknown && g.Oldest > meetTimeLimit:
@@ -389,7 +389,7 @@ func (x *judgement) addMoving(g Group) {
 // judgeFlow finds out whether the queue grows. If nothing is posted, another incident already says
 // why.
 func (x *judgement) judgeFlow() {
-	if x.closed != "" || x.incidents[IncidentNoInstance] != nil || !x.Everything.PausedAt.IsZero() {
+	if x.closedKind != "" || x.incidents[IncidentNoInstance] != nil || !x.Everything.PausedAt.IsZero() {
 		return
 	}
 	if why := FlowOf(x.Stats).Growing; why != "" {
@@ -420,12 +420,12 @@ func (x *judgement) whyHeld(c batch.Cause, ledger string) string {
 	switch {
 	case x.incidents[IncidentNoInstance] != nil && movesItself(c):
 		return incident.NoInstance
-	case x.closed != "" && (shut == "" || shut == x.closed):
-		if waitsForLedger(c, x.closed) {
-			return x.incidents[x.closed].Text
+	case x.closedKind != "" && (shut == "" || shut == x.closedKind):
+		if waitsForLedger(c, x.closedKind) {
+			return x.incidents[x.closedKind].Text
 		}
 	case c == CauseUnknown && len(x.pausedLedgers) > 0:
-		return x.incidents[x.worstShut()].Text
+		return x.incidents[x.worstPauseKind()].Text
 	case shut != "" && waitsForLedger(c, shut):
 		return incident.LanePostsNothing(shut.errorKind())
 	}
@@ -443,7 +443,7 @@ func whyHeldBy(c batch.Cause, service batch.ServiceID, ledger string, counted bo
 // whyLaneHeld is whyHeld for a lane. It adds since when the reason holds, and the instances.
 func (x *judgement) whyLaneHeld(c batch.Cause, service batch.ServiceID, ledger string) string {
 	held, lane := x.whyHeld(c, ledger), gateOf(service, ledger, x.Stats.Instances)
-	if !lane.closed || !waitsForLedger(c, lane.kind) {
+	if !lane.isClosed || !waitsForLedger(c, lane.kind) {
 		return held
 	}
 	return legible.Sentences(cmp.Or(held, incident.LanePostsNothing(lane.kind.errorKind())), lane.text())

@@ -49,12 +49,12 @@ func (d *Desk) causes(ctx context.Context, q CausesQuery, unserved map[batch.Ser
 	kept, is := keptSurveyOf(report)
 	if is && q.Kept {
 		if !report.Due(report.Now, store.RefreshQuery{OlderThan: keptFreshFor}) {
-			return kept.asOf(report.Now), nil
+			return kept.causesAsOf(report.Now), nil
 		}
 		report.StatsTurn = report.Take(report.Now)
 		mine, err := report.Keep(ctx, d.store)
 		if err == nil && !mine { // another process is making a survey
-			return kept.asOf(report.Now), nil
+			return kept.causesAsOf(report.Now), nil
 		}
 		keeps = err == nil
 	}
@@ -64,13 +64,14 @@ func (d *Desk) causes(ctx context.Context, q CausesQuery, unserved map[batch.Ser
 		return Causes{}, fmt.Errorf("causes: %w", err)
 	}
 	if took := time.Since(begin); keeps && (is || took >= minKeptSurvey) {
-		d.keep(ctx, keptSurvey{took, c}, report)
+		d.keepSurvey(ctx, keptSurvey{took, c}, report)
 	}
 	return c, nil
 }
 
-// keep stores a survey for other processes, unless one of them has begun another survey since.
-func (d *Desk) keep(ctx context.Context, k keptSurvey, report texts.Report) {
+// keepSurvey stores a survey for other processes, unless one of them has begun another survey
+// since.
+func (d *Desk) keepSurvey(ctx context.Context, k keptSurvey, report texts.Report) {
 	text, err := json.Marshal(k)
 	if err != nil {
 		return
@@ -87,9 +88,9 @@ func keptSurveyOf(r texts.Report) (kept keptSurvey, is bool) {
 	return kept, is
 }
 
-// asOf returns the survey with its age at the time now on the database's clock. The age is never
-// negative.
-func (k keptSurvey) asOf(now time.Time) Causes {
+// causesAsOf returns the survey with its age at the time now on the database's clock. The age is
+// never negative.
+func (k keptSurvey) causesAsOf(now time.Time) Causes {
 	c := k.Causes
 	c.Age = now.Sub(c.At)
 	return c

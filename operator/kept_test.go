@@ -19,49 +19,49 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// wide is a store whose surveys of all lanes take long.
-type wide struct {
+// slowSurveyStore is a store whose surveys of all lanes take long.
+type slowSurveyStore struct {
 	store.Store
-	takes  time.Duration
-	reads  time.Duration // how long a read of kept reports takes
-	mu     sync.Mutex
-	looks  int
-	keeps  error
-	writes int
+	surveyTime  time.Duration
+	readTime    time.Duration // how long a read of kept reports takes
+	mu          sync.Mutex
+	surveyCount int
+	writeErr    error
+	writeCount  int
 }
 
-func (w *wide) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
+func (w *slowSurveyStore) Survey(ctx context.Context, q store.SurveyQuery) (store.Survey, error) {
 	if q.Start {
 		w.mu.Lock()
-		w.looks++
+		w.surveyCount++
 		w.mu.Unlock()
-		time.Sleep(w.takes)
+		time.Sleep(w.surveyTime)
 	}
 	return w.Store.Survey(ctx, q)
 }
 
-func (w *wide) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
+func (w *slowSurveyStore) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) ([]store.Text, time.Time, error) {
 	found, now, err := w.Store.ReadTexts(ctx, kind, names...)
-	if w.reads > 0 && kind == store.TextCauses {
-		time.Sleep(w.reads)
+	if w.readTime > 0 && kind == store.TextCauses {
+		time.Sleep(w.readTime)
 	}
 	return found, now, err
 }
 
-func (w *wide) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
+func (w *slowSurveyStore) SwapTexts(ctx context.Context, all ...store.Text) (bool, error) {
 	if all[0].Kind != store.TextCauses {
 		return w.Store.SwapTexts(ctx, all...)
 	}
 	w.mu.Lock()
-	w.writes++
+	w.writeCount++
 	w.mu.Unlock()
-	if w.keeps != nil {
-		return false, w.keeps
+	if w.writeErr != nil {
+		return false, w.writeErr
 	}
 	return w.Store.SwapTexts(ctx, all...)
 }
 
-func (w *wide) desk(t *testing.T) *operator.Desk {
+func (w *slowSurveyStore) desk(t *testing.T) *operator.Desk {
 	t.Helper()
 	d, err := operator.New(w)
 	require.NoError(t, err)
@@ -73,11 +73,11 @@ func (w *wide) desk(t *testing.T) *operator.Desk {
 // one.
 func TestCausesKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wide{Store: memory.New(), takes: 2 * time.Second}
-		o := newOffice(t, w)
-		o.serves(traits, queuer.Serial(), "s", "t")
-		o.lane("s", 3)
-		o.lane("t", 2)
+		w := &slowSurveyStore{Store: memory.New(), surveyTime: 2 * time.Second}
+		o := newTestDesk(t, w)
+		o.recordServing(traits, queuer.Serial(), "s", "t")
+		o.addLane("s", 3)
+		o.addLane("t", 2)
 		_, err := o.Pause(o.ctx(), batch.Only("s"), ada)
 		require.NoError(t, err)
 		causes := func(d *operator.Desk, kept bool) (operator.Causes, time.Duration) {
@@ -96,17 +96,17 @@ func TestCausesKept(t *testing.T) {
 		assert.Equal(t, 90*time.Second, read.Age)
 		read.Age = 0
 		assert.Equal(t, first, read, "all of it is read as it was written")
-		assert.Equal(t, 1, w.looks)
+		assert.Equal(t, 1, w.surveyCount)
 
 		time.Sleep(10 * time.Second)
-		w.reads = time.Millisecond // all processes read before one of them begins
+		w.readTime = time.Millisecond // all processes read before one of them begins
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() { causes(w.desk(t), true) })
 		}
 		all.Wait()
-		assert.Equal(t, 2, w.looks, "one looks again")
-		w.reads = 0
+		assert.Equal(t, 2, w.surveyCount, "one looks again")
+		w.readTime = 0
 		read, took = causes(other, true)
 		assert.Zero(t, took)
 		assert.Less(t, read.Age, 5*time.Second)
@@ -117,20 +117,20 @@ func TestCausesKept(t *testing.T) {
 		require.NoError(t, err)
 		fresh, took := causes(other, false)
 		assert.Equal(t, 2*time.Second, took, "somebody wants the present")
-		assert.Equal(t, 3, w.looks)
+		assert.Equal(t, 3, w.surveyCount)
 		read, _ = causes(o.Desk, true)
 		read.Age = 0
 		assert.Equal(t, fresh, read, "and the others read it")
 
-		w.takes = time.Millisecond
+		w.surveyTime = time.Millisecond
 		causes(other, false)
 		for range 3 {
 			causes(o.Desk, true)
 		}
-		assert.Equal(t, 7, w.looks, "what takes no time is not kept")
-		writes := w.writes
+		assert.Equal(t, 7, w.surveyCount, "what takes no time is not kept")
+		writes := w.writeCount
 		causes(other, true)
-		assert.Equal(t, writes, w.writes)
+		assert.Equal(t, writes, w.writeCount)
 	})
 }
 
@@ -140,10 +140,10 @@ func TestCausesKept(t *testing.T) {
 func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.New()
-		w := &wide{Store: m, takes: 2 * time.Second}
-		o := newOffice(t, w)
-		o.serves(traits, queuer.Serial(), "s")
-		o.lane("s", 3)
+		w := &slowSurveyStore{Store: m, surveyTime: 2 * time.Second}
+		o := newTestDesk(t, w)
+		o.recordServing(traits, queuer.Serial(), "s")
+		o.addLane("s", 3)
 		causes := func(d *operator.Desk) operator.Causes {
 			c, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
 			assert.NoError(t, err)
@@ -167,11 +167,11 @@ func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 			assert.True(t, paused(read), "what is true now, %d", i)
 			assert.Zero(t, read.Age)
 		}
-		assert.Equal(t, 3, w.looks, "nobody reads the survey of before while another looks")
+		assert.Equal(t, 3, w.surveyCount, "nobody reads the survey of before while another looks")
 		time.Sleep(90 * time.Second)
 		m.StepClock(-time.Minute)
 		again := causes(o.Desk)
-		assert.Equal(t, 3, w.looks)
+		assert.Equal(t, 3, w.surveyCount)
 		assert.Equal(t, reads[0].At, again.At, "all read the survey that replaced it")
 		assert.Equal(t, 30*time.Second, again.Age)
 	})
@@ -181,26 +181,26 @@ func TestCausesKeptWhenTheClockStepsBack(t *testing.T) {
 // of another version.
 func TestCausesThatCannotBeKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wide{Store: memory.New(), takes: time.Second, keeps: errors.New("permission denied")}
+		w := &slowSurveyStore{Store: memory.New(), surveyTime: time.Second, writeErr: errors.New("permission denied")}
 		d := w.desk(t)
 		for range 2 {
 			_, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
 			require.NoError(t, err)
 		}
-		assert.Equal(t, 2, w.looks)
-		w.keeps = nil
+		assert.Equal(t, 2, w.surveyCount)
+		w.writeErr = nil
 		_, err := w.Store.SwapTexts(t.Context(), store.Text{Kind: store.TextCauses, Body: "{not JSON"})
 		require.NoError(t, err)
 		for range 2 {
 			_, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
 			require.NoError(t, err)
 		}
-		assert.Equal(t, 3, w.looks, "the next survey replaces it")
+		assert.Equal(t, 3, w.surveyCount, "the next survey replaces it")
 		time.Sleep(time.Minute)
-		w.keeps = errors.New("permission denied")
+		w.writeErr = errors.New("permission denied")
 		c, err := d.Causes(t.Context(), operator.CausesQuery{Kept: true})
 		require.NoError(t, err)
 		assert.Zero(t, c.Age)
-		assert.Equal(t, 4, w.looks)
+		assert.Equal(t, 4, w.surveyCount)
 	})
 }

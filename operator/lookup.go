@@ -51,7 +51,7 @@ func (d *Desk) Lookup(ctx context.Context, text string, limit int) (Lookup, erro
 	if text == "" {
 		return found, nil
 	}
-	for _, find := range [...]func(context.Context, string, int, *Lookup) error{d.lanesLike, d.batchesLike, d.tagged, d.ordersLike} {
+	for _, find := range [...]func(context.Context, string, int, *Lookup) error{d.lanesLike, d.batchesLike, d.batchesTagged, d.ordersLike} {
 		if err := find(ctx, text, limit, &found); err != nil {
 			return Lookup{}, fmt.Errorf("look %q up: %w", batch.Excerpt(text, 64), err)
 		}
@@ -95,7 +95,7 @@ func (d *Desk) batchesLike(ctx context.Context, text string, limit int, found *L
 		{ByBatchKey, store.FindQuery{DataChangeID: text}, func(r batch.Record) string { return r.DataChangeID }},
 	} {
 		way.q.Limit = limit
-		recs, more, err := d.wholeAndBegun(ctx, way.q)
+		recs, more, err := d.findWholeAndPrefix(ctx, way.q)
 		if err != nil {
 			return err
 		}
@@ -107,9 +107,9 @@ func (d *Desk) batchesLike(ctx context.Context, text string, limit int, found *L
 	return nil
 }
 
-// wholeAndBegun finds batches by a whole name and by its beginning. If many names begin with the
-// text, the store may not return the whole one, so this asks for it separately.
-func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
+// findWholeAndPrefix finds batches by a whole name and by its beginning. If many names begin with
+// the text, the store may not return the whole one, so this asks for it separately.
+func (d *Desk) findWholeAndPrefix(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
 	whole, more, err := d.store.Find(ctx, q)
 	if err != nil {
 		return nil, false, err
@@ -124,8 +124,8 @@ func (d *Desk) wholeAndBegun(ctx context.Context, q store.FindQuery) ([]batch.Re
 	return whole, more || alsoMore, err
 }
 
-// tagged finds batches by a whole tag, or by a tag's whole value.
-func (d *Desk) tagged(ctx context.Context, text string, limit int, found *Lookup) error {
+// batchesTagged finds batches by a whole tag, or by a tag's whole value.
+func (d *Desk) batchesTagged(ctx context.Context, text string, limit int, found *Lookup) error {
 	tag, err := batch.ParseTag(text)
 	if err != nil || tag.Validate() != nil || !d.store.Abilities().Has(store.CanList) {
 		return nil //nolint:nilerr // no batch has an invalid tag

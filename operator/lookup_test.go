@@ -14,21 +14,21 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// keyed is a batch with a caller's key.
-func keyed(service batch.ServiceID, id batch.ID, key string) batch.Batch {
-	b := one(service, id)
+// batchWithKey is a batch with a caller's key.
+func batchWithKey(service batch.ServiceID, id batch.ID, key string) batch.Batch {
+	b := newBatch(service, id)
 	b.DataChangeID = key
 	return b
 }
 
 func TestLookup(t *testing.T) {
-	inStores(t, func(o *office) {
+	inStores(t, func(o *testDesk) {
 		long := batch.ID(strings.Repeat("c0ffee", 21) + "00")
-		o.add(keyed("payments", long, "invoice 4711"), keyed("refunds", "b", "invoice 4711"), keyed("payments", "c0ffee", "invoice 47"))
+		o.add(batchWithKey("payments", long, "invoice 4711"), batchWithKey("refunds", "b", "invoice 4711"), batchWithKey("payments", "c0ffee", "invoice 47"))
 		orders := o.st.(order.Store)
 		require.NoError(o, orders.AddOrders(o.ctx(),
 			order.Order{Party: "parties", ID: "order-1", Key: "invoice 4711", Payload: []byte("p")}, order.Order{Party: "parties", ID: "c0ffee-order", Payload: []byte("p")}))
-		gone, err := o.Cancel(o.ctx(), o.see(one("refunds", "b")), ada)
+		gone, err := o.Cancel(o.ctx(), o.readRecord(newBatch("refunds", "b")), ada)
 		require.NoError(o, err)
 
 		type hit struct {
@@ -63,7 +63,7 @@ func TestLookup(t *testing.T) {
 		for _, none := range []string{"", "C0FFEE", "nvoice", "\xff", "%"} {
 			assert.Empty(o, look(none), none)
 		}
-		tagged := one("payments", "tagged")
+		tagged := newBatch("payments", "tagged")
 		tagged.Tags = batch.Tags{"invoice": "4711", "customer": "9"}
 		o.add(tagged)
 		for _, text := range []string{"4711", "invoice=4711"} {
@@ -78,8 +78,8 @@ func TestLookup(t *testing.T) {
 
 // A beginning of an id or of a lane's name is enough if only one thing begins with it.
 func TestOneThingOfAText(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.add(keyed("payments", "abc1", "key 1"), keyed("payroll", "abc2", "key 2"), keyed("refunds", "abc", "key 2"), one("pay", "x"))
+	inStores(t, func(o *testDesk) {
+		o.add(batchWithKey("payments", "abc1", "key 1"), batchWithKey("payroll", "abc2", "key 2"), batchWithKey("refunds", "abc", "key 2"), newBatch("pay", "x"))
 		for text, want := range map[string]batch.ID{"abc": "abc", "abc1": "abc1", "x": "x", "key 1": "abc1"} {
 			rec, err := o.Batch(o.ctx(), text)
 			require.NoError(o, err, text)
@@ -91,10 +91,10 @@ func TestOneThingOfAText(t *testing.T) {
 		}
 		for text, names := range map[string][]string{"ab": {"abc", "abc1", "abc2"}, "key 2": {"abc2", "abc"}} {
 			_, err := o.Batch(o.ctx(), text)
-			var many *operator.AmbiguousError
-			require.ErrorAs(o, err, &many, text)
+			var ambiguous *operator.AmbiguousError
+			require.ErrorAs(o, err, &ambiguous, text)
 			require.ErrorIs(o, err, batch.ErrInvalidInput)
-			assert.Equal(o, names, many.Names)
+			assert.Equal(o, names, ambiguous.Names)
 		}
 
 		for text, want := range map[string]batch.ServiceID{"pay": "pay", "paym": "payments", "r": "refunds"} {
@@ -120,10 +120,10 @@ func TestOneThingOfAText(t *testing.T) {
 	})
 }
 
-// hidden is a store in which too many ids begin with the same text to list them.
-type hidden struct{ store.Store }
+// ambiguousStore is a store in which too many ids begin with the same text to list them.
+type ambiguousStore struct{ store.Store }
 
-func (h hidden) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
+func (h ambiguousStore) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bool, error) {
 	if q.Begins {
 		return nil, true, nil
 	}
@@ -133,12 +133,12 @@ func (h hidden) Find(ctx context.Context, q store.FindQuery) ([]batch.Record, bo
 // A caller's whole key takes precedence over the beginning of an id: a person who gives the key of
 // one batch must not act upon another batch.
 func TestAWholeKeyAndABeginning(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.add(one("s", "4711f00d"), keyed("s", "b", "4711"), keyed("s", "99beef", "99"), keyed("s", "c", "b"))
+	inStores(t, func(o *testDesk) {
+		o.add(newBatch("s", "4711f00d"), batchWithKey("s", "b", "4711"), batchWithKey("s", "99beef", "99"), batchWithKey("s", "c", "b"))
 		_, err := o.Batch(o.ctx(), "4711")
-		var many *operator.AmbiguousError
-		require.ErrorAs(o, err, &many)
-		assert.Equal(o, []string{"b", "4711f00d"}, many.Names)
+		var ambiguous *operator.AmbiguousError
+		require.ErrorAs(o, err, &ambiguous)
+		assert.Equal(o, []string{"b", "4711f00d"}, ambiguous.Names)
 		require.EqualError(o, err, `"4711" is the caller's key, or the beginning of the id, of more than one batch: b, 4711f00d; give the whole id`)
 		for text, want := range map[string]batch.ID{"99": "99beef", "b": "b", "4711f": "4711f00d"} {
 			rec, err := o.Batch(o.ctx(), text)
@@ -146,7 +146,7 @@ func TestAWholeKeyAndABeginning(t *testing.T) {
 			assert.Equal(o, want, rec.ID)
 		}
 
-		d, err := operator.New(hidden{o.st})
+		d, err := operator.New(ambiguousStore{o.st})
 		require.NoError(o, err)
 		rec, err := d.Batch(o.ctx(), "4711")
 		require.NoError(o, err)
@@ -159,13 +159,13 @@ func TestAWholeKeyAndABeginning(t *testing.T) {
 
 // If too many ids begin with the text, no batch is chosen.
 func TestTooManyBeginAlike(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.lane("s", 30)
+	inStores(t, func(o *testDesk) {
+		o.addLane("s", 30)
 		_, err := o.Batch(o.ctx(), "s")
-		var many *operator.AmbiguousError
-		require.ErrorAs(o, err, &many)
-		assert.True(o, many.More)
-		assert.Len(o, many.Names, 10)
+		var ambiguous *operator.AmbiguousError
+		require.ErrorAs(o, err, &ambiguous)
+		assert.True(o, ambiguous.More)
+		assert.Len(o, ambiguous.Names, 10)
 		assert.ErrorContains(o, err, "and others")
 		_, _, err = o.Find(o.ctx(), store.FindQuery{})
 		require.ErrorIs(o, err, batch.ErrInvalidInput)

@@ -27,15 +27,15 @@ func (i *Incident) setRemedy() {
 		i.Do = "Nothing has to be done about the batches: once their claims end, a running instance asks the ledger about them. Find out why it has gone, in its log, and start it again."
 	case IncidentDecision:
 		i.Do = "Look at the ledger whether the batch is there, and then decide."
-		i.Command = command("decide", "--reason WHY", string(e.ID), rulingWords())
-		i.Page, i.Link = batchPage(e.Key)+"#decide", "Decide"
+		i.Command = commandText("decide", "--reason WHY", string(e.ID), rulingWords())
+		i.Page, i.Link = batchPagePath(e.Key)+"#decide", "Decide"
 		if i.Batches-i.Behind > 1 {
 			i.Page, i.Link = consolePath("bulk", "action", string(batch.ActionDecide), "cause", string(batch.CauseDecision)), "Decide about all of them"
 		}
 		if e.ID != "" && e.Cause != batch.CauseDecision { // no ruling ends this doubt
 			i.Do = "It has not moved for long, for the reason above. Mend that: it goes on by itself then. If it must not be sent any more, cancel it, or withdraw it where it is under way."
-			i.Command = command("explain", "", string(e.ID))
-			i.Page, i.Link = batchPage(e.Key), "the batch"
+			i.Command = commandText("explain", "", string(e.ID))
+			i.Page, i.Link = batchPagePath(e.Key), "the batch"
 		}
 	case IncidentHalted:
 		i.Do = "Look at the batch that halted the lane, requeue it if it should be sent again, and release the lane."
@@ -43,32 +43,32 @@ func (i *Incident) setRemedy() {
 			i.Do = "The batch that halted the lane was requeued since. Release the lane: it begins with that batch."
 		}
 		service = string(e.Control.Service)
-		i.Command = command("release", "--reason WHY", service)
-		i.Page, i.Link = lanePage(e.Control.Scope)+"#release", "Release the lane"
+		i.Command = commandText("release", "--reason WHY", service)
+		i.Page, i.Link = lanePagePath(e.Control.Scope)+"#release", "Release the lane"
 	case IncidentPaused:
 		i.Do = "Resume " + e.Control.Scope.String() + ", once the reason for the pause is gone."
-		i.Command = resume(e.Control.Scope)
-		i.Page, i.Link = lanePage(e.Control.Scope)+"#resume", "Resume "+e.Control.Scope.String()
+		i.Command = resumeCommand(e.Control.Scope)
+		i.Page, i.Link = lanePagePath(e.Control.Scope)+"#resume", "Resume "+e.Control.Scope.String()
 	case IncidentDisagree:
 		i.Do = "Correct the instance that is wrong, or finish the deploy, and then say that the others are gone."
-		i.Command = command("agree", "--reason WHY", service)
-		i.Page, i.Link = lanePage(batch.Only(e.Service))+"#settings", "the settings of its lane"
+		i.Command = commandText("agree", "--reason WHY", service)
+		i.Page, i.Link = lanePagePath(batch.Only(e.Service))+"#settings", "the settings of its lane"
 	case IncidentNotRecorded:
 		i.Do = "Start an instance of this version, or look at the settings on record."
-		i.Command = command("settings", "", service)
-		i.Page, i.Link = lanePage(batch.Only(e.Service))+"#settings", "the settings of its lane"
+		i.Command = commandText("settings", "", service)
+		i.Page, i.Link = lanePagePath(batch.Only(e.Service))+"#settings", "the settings of its lane"
 	case IncidentUnserved:
 		i.Do = `Look for "lane_held" in the logs of the instances, and give the application a ledger, or options, that serve the lane. Nothing here does that.`
-		i.Command = command("settings", "", service)
-		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
+		i.Command = commandText("settings", "", service)
+		i.Page, i.Link = lanePagePath(batch.Only(e.Service)), "the lane"
 		if e.Cause == batch.CauseUnserved { // the explanation has the reason that an instance gave
 			i.Do = "Give the application a ledger, or options, that serve the lane: the reason is above. Nothing here does that."
-			i.Command = command("explain", "", string(e.ID))
+			i.Command = commandText("explain", "", string(e.ID))
 		}
 	case IncidentHeld:
 		i.Do = "Correct the strategy of the application: it takes nothing from the lane. Nothing here does that."
-		i.Command = command("explain", "", string(e.ID))
-		i.Page, i.Link = lanePage(batch.Only(e.Service)), "the lane"
+		i.Command = commandText("explain", "", string(e.ID))
+		i.Page, i.Link = lanePagePath(batch.Only(e.Service)), "the lane"
 	case IncidentStore:
 		i.Do = "The sentence above says what is to be done. Nothing is lost or wrong yet, and it gets worse by itself."
 		i.Command = "dltbatch doctor"
@@ -103,29 +103,29 @@ func (i *Incident) setRemedy() {
 func Command(e batch.Explanation) string {
 	switch e.Remedy {
 	case batch.RemedyResume:
-		return resume(e.Control.Scope)
+		return resumeCommand(e.Control.Scope)
 	case batch.RemedyRelease:
-		return command("release", "--reason WHY", string(e.Service))
+		return commandText("release", "--reason WHY", string(e.Service))
 	case batch.RemedyDecide:
-		return command("decide", "--reason WHY", string(e.ID), rulingWords())
+		return commandText("decide", "--reason WHY", string(e.ID), rulingWords())
 	case batch.RemedyBlocker:
-		return command("explain", "", string(e.Blocker.ID))
+		return commandText("explain", "", string(e.Blocker.ID))
 	case batch.RemedyRequeue:
-		return command("requeue", "--reason WHY", string(e.ID))
+		return commandText("requeue", "--reason WHY", string(e.ID))
 	}
 	return ""
 }
 
-func resume(s batch.Scope) string {
+func resumeCommand(s batch.Scope) string {
 	if s.All {
 		return "dltbatch resume --all --reason WHY"
 	}
-	return command("resume", "--reason WHY", string(s.Service))
+	return commandText("resume", "--reason WHY", string(s.Service))
 }
 
-// command returns a command line. If a name begins with "-", "--" precedes the names, so that they
-// are not read as flags.
-func command(verb, flags string, names ...string) string {
+// commandText returns a command line. If a name begins with "-", "--" precedes the names, so that
+// they are not read as flags.
+func commandText(verb, flags string, names ...string) string {
 	words := []string{"dltbatch", verb}
 	flag := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "-") })
 	if flag && flags != "" {
@@ -164,11 +164,11 @@ func consolePath(name string, pairs ...string) string {
 	return name + "?" + q.Encode()
 }
 
-func batchPage(k batch.Key) string {
+func batchPagePath(k batch.Key) string {
 	return consolePath("batch", "service", string(k.Service), "id", string(k.ID))
 }
 
-func lanePage(s batch.Scope) string {
+func lanePagePath(s batch.Scope) string {
 	if s.All {
 		return consolePath("lane", "all", "1")
 	}

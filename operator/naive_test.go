@@ -22,10 +22,10 @@ func TestCausesAreAsExplained(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			inStores(t, func(o *office) {
+			inStores(t, func(o *testDesk) {
 				r := rand.New(rand.NewPCG(seed, 19))
-				o.atRandom(r)
-				want, got := o.explained(), map[operator.Reason]int{}
+				o.fillAtRandom(r)
+				want, got := o.countReasons(), map[operator.Reason]int{}
 				for _, g := range o.causes().Groups {
 					g.Ledger, g.Why, g.Missing = "", "", "" // Why names only one of the services
 					got[g.Reason] += g.Batches
@@ -39,8 +39,8 @@ func TestCausesAreAsExplained(t *testing.T) {
 	}
 }
 
-// atRandom makes lanes with a few batches and a strategy, and applies random events to them.
-func (o *office) atRandom(r *rand.Rand) {
+// fillAtRandom makes lanes with a few batches and a strategy, and applies random events to them.
+func (o *testDesk) fillAtRandom(r *rand.Rand) {
 	o.Helper()
 	strategies := []queuer.Strategy{queuer.Parallel(0), queuer.Pipelined(3), queuer.Serial(), queuer.Serial(), queuer.Serial()}
 	ledger := dlt.Traits{Name: "ledger", KeepsOrder: true, MaxInFlightPerService: r.IntN(3)}
@@ -56,9 +56,9 @@ func (o *office) atRandom(r *rand.Rand) {
 	for i := range r.IntN(2) * 20 { // makes the record hold for every service
 		serves = append(serves, batch.ServiceID(fmt.Sprintf("other %d", i)))
 	}
-	o.serves(ledger, strategy, serves...)
+	o.recordServing(ledger, strategy, serves...)
 	if r.IntN(4) == 0 {
-		o.lane("of nobody", 2)
+		o.addLane("of nobody", 2)
 	}
 	for _, lane := range lanes {
 		if r.IntN(4) == 0 {
@@ -69,21 +69,21 @@ func (o *office) atRandom(r *rand.Rand) {
 		for range 6 {
 			footprints = append(footprints, batch.Footprint{Writes: []string{fmt.Sprintf("%02x", r.IntN(4))}})
 		}
-		bs := o.lane(lane, 1+r.IntN(6), footprints...)
+		bs := o.addLane(lane, 1+r.IntN(6), footprints...)
 		for range r.IntN(5) {
 			for _, c := range o.claim(strategies[r.IntN(5)], lane) { // an earlier strategy may have been a different one
 				if r.IntN(6) == 0 {
 					continue // the claim is live
 				}
 				f := []store.Finding{store.Accepted, store.Doubtful, store.Unposted, store.Failed, store.Refused}[r.IntN(5)]
-				o.recordDelayed(f, time.Duration(r.IntN(2))*time.Hour, c)
+				o.recordEndsDelayed(f, time.Duration(r.IntN(2))*time.Hour, c)
 			}
 			b := bs[r.IntN(len(bs))]
 			look, err := o.st.Look(o.ctx(), b.Key(), 1)
 			require.NoError(o, err)
-			switch rec := o.see(b); {
+			switch rec := o.readRecord(b); {
 			case rec.State == batch.Submitting && !look.Row.Live(look.At) && r.IntN(3) > 0:
-				o.found([]store.Finding{store.Undecidable, store.IsPending, store.NoTrace, store.NotCommitted}[r.IntN(4)], b.Key())
+				o.recordAnswer([]store.Finding{store.Undecidable, store.IsPending, store.NoTrace, store.NotCommitted}[r.IntN(4)], b.Key())
 			case rec.Final() && rec.State == batch.Rejected && r.IntN(2) == 0:
 				_, err = o.Requeue(o.ctx(), rec, ada)
 				require.NoError(o, err)
@@ -100,8 +100,8 @@ func (o *office) atRandom(r *rand.Rand) {
 	}
 }
 
-// explained explains each open batch, and the batch that blocks it, and counts the reasons.
-func (o *office) explained() map[operator.Reason]int {
+// countReasons explains each open batch, and the batch that blocks it, and counts the reasons.
+func (o *testDesk) countReasons() map[operator.Reason]int {
 	o.Helper()
 	all := map[operator.Reason]int{}
 	recs, _, err := o.List(o.ctx(), store.ListQuery{Open: true, Limit: 1000})
@@ -112,7 +112,7 @@ func (o *office) explained() map[operator.Reason]int {
 	return all
 }
 
-func (o *office) reason(rec batch.Record) operator.Reason {
+func (o *testDesk) reason(rec batch.Record) operator.Reason {
 	o.Helper()
 	e, err := o.Explain(o.ctx(), rec.Key)
 	if errors.Is(err, operator.ErrNotRecorded) {

@@ -16,9 +16,9 @@ import (
 // A batch that the ledger answered with "not yet" is claimed again, and the process that claimed
 // it dies. Before the monitor has asked the ledger, nothing needs a decision.
 func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
-		b := one("s", "a")
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
+		b := newBatch("s", "a")
 		o.add(b)
 		claim := func() store.Claim {
 			q := store.ClaimQuery{
@@ -50,15 +50,15 @@ func TestABatchUnderWayNeedsNoDecisionForWhatItWaitedFor(t *testing.T) {
 		r, err := o.Desk.Run(o.ctx(), sel, ada, nil)
 		require.NoError(o, err)
 		assert.Zero(o, r.Done)
-		assert.Equal(o, batch.Submitting, o.see(b).State, "the monitor asks first")
+		assert.Equal(o, batch.Submitting, o.readRecord(b).State, "the monitor asks first")
 	})
 }
 
 // After a second attempt the explanation still names the first attempt whose outcome is not known.
 func TestExplainNamesTheAttemptInDoubt(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
-		b := one("s", "a")
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
+		b := newBatch("s", "a")
 		o.add(b)
 		attempt := func() {
 			o.Helper()
@@ -68,14 +68,14 @@ func TestExplainNamesTheAttemptInDoubt(t *testing.T) {
 			}, queuer.Choose(queuer.Serial(), nil, func(batch.ServiceID, error) {}))
 			require.NoError(o, err)
 			require.Len(o, c.Runs, 1)
-			o.record(store.Doubtful, c.Runs[0].Batches...)
+			o.recordEnds(store.Doubtful, c.Runs[0].Batches...)
 		}
 		attempt()
 		e, err := o.Explain(o.ctx(), b.Key())
 		require.NoError(o, err)
 		assert.Equal(o, 1, e.Doubt)
 		assert.Contains(o, e.Text, "the outcome of attempt 1 is not known")
-		o.found(store.NoTrace, b.Key())
+		o.recordAnswer(store.NoTrace, b.Key())
 		attempt()
 		e, err = o.Explain(o.ctx(), b.Key())
 		require.NoError(o, err)

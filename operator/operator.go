@@ -54,19 +54,19 @@ func New(s store.Store) (*Desk, error) {
 	d := &Desk{store: s}
 	d.acts = acts.Desk{Store: d.store, Quiet: d.resendQuiet, Withdraws: d.canWithdraw}
 	if s.Abilities().Has(store.CanHint) {
-		d.acts.Tell = d.tell
+		d.acts.Tell = d.sendHint
 	}
 	return d, nil
 }
 
-// tellLimit is the time limit for a hint to the Runners. If a hint is lost, a scan finds the
+// hintTimeLimit is the time limit for a hint to the Runners. If a hint is lost, a scan finds the
 // change.
-const tellLimit = time.Second
+const hintTimeLimit = time.Second
 
-// tell sends a hint to the Runners of other processes about the lanes and batches that an act
+// sendHint sends a hint to the Runners of other processes about the lanes and batches that an act
 // changed.
-func (d *Desk) tell(ctx context.Context, h store.Hint) {
-	ctx, cancel := context.WithTimeout(ctx, tellLimit)
+func (d *Desk) sendHint(ctx context.Context, h store.Hint) {
+	ctx, cancel := context.WithTimeout(ctx, hintTimeLimit)
 	defer cancel()
 	_ = d.store.Tell(ctx, h) // the act is done even if the hint is lost
 }

@@ -27,16 +27,16 @@ import (
 
 var ada = batch.By{Actor: "ada", Reason: "ticket 17"}
 
-// office is a store, with a Desk for it.
-type office struct {
+// testDesk is a store, with a Desk for it.
+type testDesk struct {
 	*testing.T
 	*operator.Desk
 	st store.Store
 }
 
 // inStores runs a test on each store.
-func inStores(t *testing.T, run func(o *office)) {
-	t.Run("memory", func(t *testing.T) { run(newOffice(t, memory.New())) })
+func inStores(t *testing.T, run func(o *testDesk)) {
+	t.Run("memory", func(t *testing.T) { run(newTestDesk(t, memory.New())) })
 	t.Run("sqlite", func(t *testing.T) {
 		db, err := sqliteopen.Open(filepath.Join(t.TempDir(), "queue.db"))
 		require.NoError(t, err)
@@ -44,28 +44,28 @@ func inStores(t *testing.T, run func(o *office)) {
 		st, err := sqlite.New(db, nil)
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
-		run(newOffice(t, st))
+		run(newTestDesk(t, st))
 	})
 }
 
-func newOffice(t *testing.T, st store.Store) *office {
+func newTestDesk(t *testing.T, st store.Store) *testDesk {
 	d, err := operator.New(st)
 	require.NoError(t, err)
-	return &office{t, d, st}
+	return &testDesk{t, d, st}
 }
 
-func one(service batch.ServiceID, id batch.ID) batch.Batch {
+func newBatch(service batch.ServiceID, id batch.ID) batch.Batch {
 	return batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}
 }
 
-func (o *office) ctx() context.Context { return o.Context() }
+func (o *testDesk) ctx() context.Context { return o.Context() }
 
-func (o *office) add(bs ...batch.Batch) {
+func (o *testDesk) add(bs ...batch.Batch) {
 	o.Helper()
 	require.NoError(o, o.st.Add(o.ctx(), bs...))
 }
 
-func (o *office) see(b batch.Batch) batch.Record {
+func (o *testDesk) readRecord(b batch.Batch) batch.Record {
 	o.Helper()
 	rec, err := o.Get(o.ctx(), b.Key())
 	require.NoError(o, err)
@@ -73,7 +73,7 @@ func (o *office) see(b batch.Batch) batch.Record {
 }
 
 // claim claims the batches that a strategy takes from the lanes.
-func (o *office) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Claim {
+func (o *testDesk) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Claim {
 	o.Helper()
 	q := store.ClaimQuery{Lanes: lanes, Limit: 100, Window: max(1, s.Window), TTL: time.Minute, Instance: "one"}
 	claimed, err := o.st.Claim(o.ctx(), q, queuer.Choose(s, nil, func(_ batch.ServiceID, err error) { require.NoError(o, err) }))
@@ -85,13 +85,13 @@ func (o *office) claim(s queuer.Strategy, lanes ...batch.ServiceID) []store.Clai
 	return all
 }
 
-// record writes how the claims ended. A batch whose attempt failed waits for an hour.
-func (o *office) record(f store.Finding, claims ...store.Claim) {
+// recordEnds writes how the claims ended. A batch whose attempt failed waits for an hour.
+func (o *testDesk) recordEnds(f store.Finding, claims ...store.Claim) {
 	o.Helper()
-	o.recordDelayed(f, time.Hour, claims...)
+	o.recordEndsDelayed(f, time.Hour, claims...)
 }
 
-func (o *office) recordDelayed(f store.Finding, delay time.Duration, claims ...store.Claim) {
+func (o *testDesk) recordEndsDelayed(f store.Finding, delay time.Duration, claims ...store.Claim) {
 	o.Helper()
 	var outcomes []store.Outcome
 	for _, c := range claims {
@@ -107,8 +107,8 @@ func (o *office) recordDelayed(f store.Finding, delay time.Duration, claims ...s
 	}
 }
 
-// found writes what the ledger answered about a batch.
-func (o *office) found(f store.Finding, key batch.Key) {
+// recordAnswer writes what the ledger answered about a batch.
+func (o *testDesk) recordAnswer(f store.Finding, key batch.Key) {
 	o.Helper()
 	look, err := o.st.Look(o.ctx(), key, 1)
 	require.NoError(o, err)
@@ -122,8 +122,9 @@ func (o *office) found(f store.Finding, key batch.Key) {
 
 var traits = dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever, ResendQuiet: 20 * time.Minute}
 
-// serves writes the record that a Runner with these traits and this strategy serves the services.
-func (o *office) serves(t dlt.Traits, s queuer.Strategy, services ...batch.ServiceID) {
+// recordServing writes the record that a Runner with these traits and this strategy serves the
+// services.
+func (o *testDesk) recordServing(t dlt.Traits, s queuer.Strategy, services ...batch.ServiceID) {
 	o.Helper()
 	for _, service := range services {
 		_, err := texts.Serve(o.ctx(), o.st, []texts.Served{{Service: service, Ledger: t.Name}})
@@ -133,11 +134,11 @@ func (o *office) serves(t dlt.Traits, s queuer.Strategy, services ...batch.Servi
 	for _, service := range services {
 		r = r.Compare(service)
 	}
-	o.keep(t.Name, r)
+	o.replaceLedgerRecord(t.Name, r)
 }
 
-// keep replaces the record of a ledger.
-func (o *office) keep(name string, r relied.Record) {
+// replaceLedgerRecord replaces the record of a ledger.
+func (o *testDesk) replaceLedgerRecord(name string, r relied.Record) {
 	o.Helper()
 	text, err := r.Text()
 	require.NoError(o, err)
@@ -153,11 +154,11 @@ func TestNewWantsAStore(t *testing.T) {
 // Each act applies to the version that was seen or does nothing, and the history records the
 // person.
 func TestActs(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
-		a, b := one("s", "a"), one("s", "b")
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
+		a, b := newBatch("s", "a"), newBatch("s", "b")
 		o.add(a, b)
-		seen := o.see(a)
+		seen := o.readRecord(a)
 		_, err := o.Cancel(o.ctx(), seen, batch.By{})
 		require.ErrorIs(o, err, batch.ErrInvalidInput, "by nobody")
 		rec, err := o.Cancel(o.ctx(), seen, ada)
@@ -190,7 +191,7 @@ func TestActs(t *testing.T) {
 		all, next, err := o.List(o.ctx(), store.ListQuery{Open: true})
 		require.NoError(o, err)
 		assert.Empty(o, next)
-		assert.Equal(o, []batch.Record{again, o.see(b)}, all)
+		assert.Equal(o, []batch.Record{again, o.readRecord(b)}, all)
 		lanes, err := o.Lanes(o.ctx(), store.CountsQuery{Start: true})
 		require.NoError(o, err)
 		require.Len(o, lanes, 1)
@@ -199,7 +200,7 @@ func TestActs(t *testing.T) {
 }
 
 func TestControls(t *testing.T) {
-	inStores(t, func(o *office) {
+	inStores(t, func(o *testDesk) {
 		unset, err := o.Control(o.ctx(), batch.Only("s"))
 		require.NoError(o, err)
 		paused, err := o.Pause(o.ctx(), batch.Only("s"), ada)
@@ -214,8 +215,8 @@ func TestControls(t *testing.T) {
 		require.NoError(o, err)
 		halts, err := o.SetPolicy(o.ctx(), resumed, batch.PolicyHalt, ada)
 		require.NoError(o, err)
-		o.add(one("s", "a"), one("s", "b"))
-		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
+		o.add(newBatch("s", "a"), newBatch("s", "b"))
+		o.recordEnds(store.Refused, o.claim(queuer.Serial(), "s")...)
 		halted, err := o.Control(o.ctx(), batch.Only("s"))
 		require.NoError(o, err)
 		assert.Equal(o, batch.ID("a"), halted.HaltedBy)
@@ -234,7 +235,7 @@ func TestControls(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
-	inStores(t, func(o *office) {
+	inStores(t, func(o *testDesk) {
 		orders := o.st.(order.Store)
 		require.NoError(o, orders.AddOrders(o.ctx(), order.Order{ID: "1", Party: "p", Payload: []byte("x")}))
 		all, _, err := o.ListOrders(o.ctx(), order.ListQuery{})
@@ -244,14 +245,14 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// bare is a store with only the abilities that delivery needs.
-type bare struct {
+// bareStore is a store with only the abilities that delivery needs.
+type bareStore struct {
 	store.Unimplemented
 	store.Delivery
 }
 
 func TestAStoreThatLacksAbilities(t *testing.T) {
-	d, err := operator.New(bare{Delivery: memory.New()})
+	d, err := operator.New(bareStore{Delivery: memory.New()})
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
 		"ListOrders": func() error { _, _, err := d.ListOrders(t.Context(), order.ListQuery{}); return err },
@@ -264,8 +265,8 @@ func TestAStoreThatLacksAbilities(t *testing.T) {
 	}
 }
 
-// settings checks that err is a SettingsError that wraps is, and returns it.
-func settings(t *testing.T, err, is error) *operator.SettingsError {
+// checkSettingsError checks that err is a SettingsError that wraps is, and returns it.
+func checkSettingsError(t *testing.T, err, is error) *operator.SettingsError {
 	t.Helper()
 	var s *operator.SettingsError
 	require.ErrorAs(t, err, &s)
@@ -276,17 +277,17 @@ func settings(t *testing.T, err, is error) *operator.SettingsError {
 
 // A requeue waits as long as the recorded settings say. Without a record no batch is requeued.
 func TestARequeueNeedsTheRecord(t *testing.T) {
-	inStores(t, func(o *office) {
-		b := one("s", "a")
+	inStores(t, func(o *testDesk) {
+		b := newBatch("s", "a")
 		o.add(b)
-		o.record(store.Accepted, o.claim(queuer.Serial(), "s")...)
-		o.found(store.IsInvalid, b.Key())
-		seen := o.see(b)
+		o.recordEnds(store.Accepted, o.claim(queuer.Serial(), "s")...)
+		o.recordAnswer(store.IsInvalid, b.Key())
+		seen := o.readRecord(b)
 		refused := func(is error) *operator.SettingsError {
 			_, err := o.Requeue(o.ctx(), seen, ada)
-			e := settings(o.T, err, is)
+			e := checkSettingsError(o.T, err, is)
 			assert.Equal(o, "resend_quiet", e.Setting)
-			assert.Equal(o, batch.Invalid, o.see(b).State)
+			assert.Equal(o, batch.Invalid, o.readRecord(b).State)
 			return e
 		}
 		assert.Empty(o, refused(operator.ErrNotRecorded).Ledger, "nobody serves the service")
@@ -294,21 +295,21 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 		require.NoError(o, err)
 		assert.Equal(o, "ledger", refused(operator.ErrNotRecorded).Ledger, "nobody said how")
 
-		o.serves(traits, queuer.Serial(), "other")
+		o.recordServing(traits, queuer.Serial(), "other")
 		kept, err := relied.Read(o.relied("s").Kept)
 		require.NoError(o, err)
 		kept.Varies = true
-		o.keep("ledger", kept)
+		o.replaceLedgerRecord("ledger", kept)
 		refused(operator.ErrNotRecorded) // the traits of another service are on record
 		kept.Varies = false
-		o.keep("ledger", kept)
+		o.replaceLedgerRecord("ledger", kept)
 		refused(operator.ErrNotRecorded) // no Runner has compared the traits of the two services
 		kept = kept.Compare("s")
 
 		former := kept.Settings
 		former.ResendQuiet = "1m0s"
 		kept.Varies, kept.Other = false, &former
-		o.keep("ledger", kept)
+		o.replaceLedgerRecord("ledger", kept)
 		refused(operator.ErrDisagree)
 		r := o.relied("s")
 		assert.True(o, r.Disagree)
@@ -327,7 +328,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 	})
 }
 
-func (o *office) relied(s batch.ServiceID) operator.Settings {
+func (o *testDesk) relied(s batch.ServiceID) operator.Settings {
 	o.Helper()
 	r, err := o.Settings(o.ctx(), s)
 	require.NoError(o, err)
@@ -337,61 +338,61 @@ func (o *office) relied(s batch.ServiceID) operator.Settings {
 // The record holds the settings of one service. They hold for another service once a Runner has
 // compared the two, or has compared many services and found no difference.
 func TestTheRecordHoldsForServicesThatWereCompared(t *testing.T) {
-	inStores(t, func(o *office) {
-		b := one("s", "a")
+	inStores(t, func(o *testDesk) {
+		b := newBatch("s", "a")
 		o.add(b)
-		o.serves(traits, queuer.Serial(), "other", "s")
+		o.recordServing(traits, queuer.Serial(), "other", "s")
 		r := relied.Record{Settings: relied.SettingsOf("other", traits, time.Minute, queuer.Serial())}
 		r.ResendQuiet = "0s"
-		o.keep("ledger", r)
-		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
+		o.replaceLedgerRecord("ledger", r)
+		o.recordEnds(store.Refused, o.claim(queuer.Serial(), "s")...)
 		requeue := func() error {
-			_, err := o.Requeue(o.ctx(), o.see(b), ada)
+			_, err := o.Requeue(o.ctx(), o.readRecord(b), ada)
 			return err
 		}
-		settings(o.T, requeue(), operator.ErrNotRecorded)
+		checkSettingsError(o.T, requeue(), operator.ErrNotRecorded)
 		for i := range 15 {
 			r = r.Compare(batch.ServiceID(fmt.Sprint("other ", i)))
 		}
-		o.keep("ledger", r)
-		settings(o.T, requeue(), operator.ErrNotRecorded)
+		o.replaceLedgerRecord("ledger", r)
+		checkSettingsError(o.T, requeue(), operator.ErrNotRecorded)
 		many := r.Compare("the last")
 		many.Varies = true
-		o.keep("ledger", many)
-		settings(o.T, requeue(), operator.ErrNotRecorded)
+		o.replaceLedgerRecord("ledger", many)
+		checkSettingsError(o.T, requeue(), operator.ErrNotRecorded)
 		many.Varies = false
-		o.keep("ledger", many)
+		o.replaceLedgerRecord("ledger", many)
 		require.NoError(o, requeue(), "none of many differs")
 	})
 }
 
 // An answer is not refused because of different settings that it does not depend on.
 func TestOtherSettingsThatDoNotMatter(t *testing.T) {
-	inStores(t, func(o *office) {
-		b := one("s", "a")
+	inStores(t, func(o *testDesk) {
+		b := newBatch("s", "a")
 		o.add(b)
 		kept := relied.Record{Settings: relied.SettingsOf("s", traits, time.Minute, queuer.Serial())}
 		former := kept.Settings
 		former.Grace, former.ResendQuiet = "7s", "7s"
 		kept.Other = &former
-		o.serves(traits, queuer.Serial(), "s")
-		o.keep("ledger", kept)
+		o.recordServing(traits, queuer.Serial(), "s")
+		o.replaceLedgerRecord("ledger", kept)
 		_, err := o.Explain(o.ctx(), b.Key())
 		require.NoError(o, err)
 		former.ResendQuiet, former.ClaimTTL = kept.ResendQuiet, "7m0s"
-		o.keep("ledger", kept)
+		o.replaceLedgerRecord("ledger", kept)
 		_, err = o.Explain(o.ctx(), b.Key())
-		settings(o.T, err, operator.ErrDisagree)
-		o.record(store.Refused, o.claim(queuer.Serial(), "s")...)
-		_, err = o.Requeue(o.ctx(), o.see(b), ada)
+		checkSettingsError(o.T, err, operator.ErrDisagree)
+		o.recordEnds(store.Refused, o.claim(queuer.Serial(), "s")...)
+		_, err = o.Requeue(o.ctx(), o.readRecord(b), ada)
 		require.NoError(o, err)
 	})
 }
 
 // An explanation is refused only where it depends on a setting that is not on record.
 func TestExplainNeedsTheRecord(t *testing.T) {
-	inStores(t, func(o *office) {
-		a, b := one("s", "a"), one("s", "b")
+	inStores(t, func(o *testDesk) {
+		a, b := newBatch("s", "a"), newBatch("s", "b")
 		o.add(a, b)
 		cause := func(b batch.Batch, want batch.Cause) {
 			o.Helper()
@@ -403,9 +404,9 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 			o.Helper()
 			e, err := o.Explain(o.ctx(), b.Key())
 			assert.Equal(o, batch.Explanation{Key: b.Key()}, e)
-			return settings(o.T, err, operator.ErrNotRecorded).Setting
+			return checkSettingsError(o.T, err, operator.ErrNotRecorded).Setting
 		}
-		_, err := o.Explain(o.ctx(), one("s", "none").Key())
+		_, err := o.Explain(o.ctx(), newBatch("s", "none").Key())
 		require.ErrorIs(o, err, batch.ErrNotFound)
 		refused(a)
 		c, err := o.Pause(o.ctx(), batch.Everything(), ada)
@@ -416,15 +417,15 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 		claims := o.claim(queuer.Serial(), "s")
 		cause(a, batch.CauseClaimed)
 		refused(b)
-		o.record(store.Accepted, claims...)
+		o.recordEnds(store.Accepted, claims...)
 		cause(a, batch.CauseLedger)
 
 		// The strategy is the application's own, and only its process has it.
-		o.serves(traits, queuer.Serial(), "s")
-		o.keep("ledger", relied.Record{Settings: relied.SettingsOf("s", traits, time.Minute, own())})
+		o.recordServing(traits, queuer.Serial(), "s")
+		o.replaceLedgerRecord("ledger", relied.Record{Settings: relied.SettingsOf("s", traits, time.Minute, ownStrategy())})
 		assert.Equal(o, "strategy", refused(b))
 		cause(a, batch.CauseLedger)
-		o.serves(traits, queuer.Serial(), "s")
+		o.recordServing(traits, queuer.Serial(), "s")
 		cause(b, batch.CauseBehind)
 	})
 }
@@ -432,10 +433,10 @@ func TestExplainNeedsTheRecord(t *testing.T) {
 // While no instance runs, an explanation of a claimed batch does not say that an attempt is being
 // made.
 func TestExplainOfAClaimWithoutInstances(t *testing.T) {
-	inStores(t, func(o *office) {
-		b := one("s", "b")
+	inStores(t, func(o *testDesk) {
+		b := newBatch("s", "b")
 		o.add(b)
-		o.serves(traits, queuer.Serial(), "s")
+		o.recordServing(traits, queuer.Serial(), "s")
 		claims := o.claim(queuer.Serial(), "s")
 		require.Len(o, claims, 1)
 		text := func() string {
@@ -451,8 +452,8 @@ func TestExplainOfAClaimWithoutInstances(t *testing.T) {
 	})
 }
 
-// own returns a strategy that belongs to an application.
-func own() queuer.Strategy {
+// ownStrategy returns a strategy that belongs to an application.
+func ownStrategy() queuer.Strategy {
 	return queuer.Strategy{Name: "main.own", Window: 1, Select: queuer.Serial().Select}
 }
 

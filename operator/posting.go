@@ -18,21 +18,21 @@ var ledgerKinds = []IncidentKind{IncidentLedgerRefuses, IncidentLedgerDown, Inci
 // pauses is what live instances do not post. Each ledger, and each service, is paused separately.
 // An instance posts nothing only if all its ledgers are paused.
 type pauses struct {
-	whole   []whole            // instances that post nothing
-	ledgers map[string]*paused // by name: ledgers that are paused in an instance that posts to others
-	since   map[IncidentKind]time.Time
+	instances []pausedInstance         // instances that post nothing
+	ledgers   map[string]*pausedLedger // by name: ledgers that are paused in an instance that posts to others
+	since     map[IncidentKind]time.Time
 }
 
-// whole is an instance that posts nothing.
-type whole struct {
+// pausedInstance is an instance that posts nothing.
+type pausedInstance struct {
 	instance string
 	kind     IncidentKind // the worst of the instance's ledgers
 	since    time.Time    // the latest of its ledgers: until then the instance posted something
 	why      string
 }
 
-// paused is a ledger to which instances post nothing.
-type paused struct {
+// pausedLedger is a ledger to which instances post nothing.
+type pausedLedger struct {
 	kind      IncidentKind // the worst of the instances
 	instances []string     // instances that post to their other ledgers
 	all       []string     // these, and the instances that post nothing at all
@@ -42,7 +42,7 @@ type paused struct {
 
 // addInstance adds what a live instance does not post.
 func (p *pauses) addInstance(i store.Instance) {
-	w := whole{instance: i.Name}
+	w := pausedInstance{instance: i.Name}
 	posts := !i.Paused
 	var of []store.Pause
 	for _, one := range i.Pauses {
@@ -65,7 +65,7 @@ func (p *pauses) addInstance(i store.Instance) {
 	for _, one := range of {
 		l := p.ledgers[one.Ledger]
 		if l == nil {
-			l = &paused{}
+			l = &pausedLedger{}
 			p.ledgers[one.Ledger] = l
 		}
 		l.kind, l.all = worseKind(l.kind, ledgerKind(one.Kind)), append(l.all, i.Name)
@@ -83,7 +83,7 @@ func (p *pauses) addInstance(i store.Instance) {
 		}
 	}
 	if !posts && len(of) > 0 {
-		p.whole = append(p.whole, w)
+		p.instances = append(p.instances, w)
 	}
 }
 
@@ -114,14 +114,14 @@ func ledgerSays(name string, kind batch.ErrorKind, why string) string {
 
 // judgePosting finds the incidents about what is not posted; live is the number of live instances.
 func (x *judgement) judgePosting(p pauses, live int) {
-	x.laneSince, x.pausedLedgers = p.since, map[string]IncidentKind{}
+	x.lanePausedSince, x.pausedLedgers = p.since, map[string]IncidentKind{}
 	for name, l := range p.ledgers {
-		others := slices.DeleteFunc(slices.Clone(p.whole), func(w whole) bool { return slices.Contains(l.all, w.instance) })
+		others := slices.DeleteFunc(slices.Clone(p.instances), func(w pausedInstance) bool { return slices.Contains(l.all, w.instance) })
 		if len(l.all)+len(others) == live {
 			x.pausedLedgers[name] = l.kind
 		}
 	}
-	for _, w := range p.whole {
+	for _, w := range p.instances {
 		s := x.incidentOf(w.kind)
 		s.Instances = append(s.Instances, w.instance)
 		s.setSince(w.since)
@@ -130,8 +130,8 @@ func (x *judgement) judgePosting(p pauses, live int) {
 	for _, kind := range ledgerKinds {
 		if s := x.incidents[kind]; s != nil {
 			s.Text = incident.InstancesPostNothing(s.Instances, live, kind.errorKind())
-			if x.closed == "" && len(p.whole) == live {
-				x.closed = kind
+			if x.closedKind == "" && len(p.instances) == live {
+				x.closedKind = kind
 			}
 		}
 		x.judgePartly(kind, p, live)
@@ -171,8 +171,8 @@ func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
 	s.Instances = append(s.Instances, instances...)
 }
 
-// worstShut returns the worst kind of incident among the ledgers to which no instance posts.
-func (x *judgement) worstShut() (kind IncidentKind) {
+// worstPauseKind returns the worst kind of incident among the ledgers to which no instance posts.
+func (x *judgement) worstPauseKind() (kind IncidentKind) {
 	for _, k := range x.pausedLedgers {
 		kind = worseKind(kind, k)
 	}
@@ -181,7 +181,7 @@ func (x *judgement) worstShut() (kind IncidentKind) {
 
 // gate is what holds back the POSTs of one lane in all live instances.
 type gate struct {
-	closed    bool
+	isClosed  bool
 	kind      IncidentKind // the worst of the instances
 	instances []string
 	since     time.Time // the latest of the instances: until then one of them posted
@@ -202,7 +202,7 @@ func gateOf(service batch.ServiceID, ledger string, instances []store.Instance) 
 			return gate{}
 		}
 		p := i.Pauses[at]
-		g.closed, g.kind, g.instances = true, worseKind(g.kind, ledgerKind(p.Kind)), append(g.instances, i.Name)
+		g.isClosed, g.kind, g.instances = true, worseKind(g.kind, ledgerKind(p.Kind)), append(g.instances, i.Name)
 		if since := i.Seen.Add(-p.For); since.After(g.since) {
 			g.since = since
 		}

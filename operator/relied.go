@@ -128,12 +128,12 @@ func (d *Desk) readServiceRecord(ctx context.Context, service batch.ServiceID) (
 	if err != nil {
 		return serviceRecord{}, err
 	}
-	return d.recorded(ctx, service, names[0], map[string]string{})
+	return d.newServiceRecord(ctx, service, names[0], map[string]string{})
 }
 
-// recorded returns the record about a service of a ledger. The map records caches the texts that
-// were read, by the name of the ledger.
-func (d *Desk) recorded(ctx context.Context, service batch.ServiceID, ledger string, records map[string]string) (r serviceRecord, err error) {
+// newServiceRecord returns the record about a service of a ledger. The map records caches the
+// texts that were read, by the name of the ledger.
+func (d *Desk) newServiceRecord(ctx context.Context, service batch.ServiceID, ledger string, records map[string]string) (r serviceRecord, err error) {
 	r.service, r.ledger = service, ledger
 	if ledger == "" {
 		return r, nil

@@ -18,11 +18,11 @@ import (
 
 // Search finds open batches by properties that have no index, and finds no final batch.
 func TestSearch(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s", "t")
-		s, others := o.lane("s", 3), o.lane("t", 1200)
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s", "t")
+		s, others := o.addLane("s", 3), o.addLane("t", 1200)
 		claimed := o.claim(queuer.Serial(), "s")
-		gone := o.see(others[5])
+		gone := o.readRecord(others[5])
 		_, err := o.Cancel(o.ctx(), gone, ada)
 		require.NoError(o, err)
 
@@ -46,11 +46,11 @@ func TestSearch(t *testing.T) {
 		assert.Equal(o, []batch.ID{s[0].ID}, names(operator.SearchQuery{Filter: operator.Filter{States: []batch.State{batch.Submitting}}}))
 		assert.Equal(o, []batch.ID{s[0].ID}, names(operator.SearchQuery{Filter: operator.Filter{Causes: []batch.Cause{batch.CauseClaimed}}}))
 		assert.Empty(o, names(operator.SearchQuery{Filter: operator.Filter{Kinds: []batch.ErrorKind{batch.KindInvalid}}}))
-		traced := one("t", "traced")
+		traced := newBatch("t", "traced")
 		traced.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 		o.add(traced)
 		for trace, want := range map[string][]batch.Record{
-			"4bf92f3577b34da6a3ce929d0e0e4736": {o.see(traced)}, "4BF92F3577B34DA6A3CE929D0E0E4736": {o.see(traced)}, "00f067aa0ba902b700f067aa0ba902b7": {},
+			"4bf92f3577b34da6a3ce929d0e0e4736": {o.readRecord(traced)}, "4BF92F3577B34DA6A3CE929D0E0E4736": {o.readRecord(traced)}, "00f067aa0ba902b700f067aa0ba902b7": {},
 		} {
 			assert.Equal(o, want, search(operator.SearchQuery{Trace: trace}).Batches)
 		}
@@ -67,14 +67,14 @@ func TestSearch(t *testing.T) {
 		assert.Len(o, some.Batches, 7)
 		assert.True(o, some.Incomplete)
 		assert.Empty(o, search(operator.SearchQuery{Filter: operator.Filter{Quarantined: true}}).Batches)
-		o.record(store.Unposted, claimed...)
+		o.recordEnds(store.Unposted, claimed...)
 	})
 }
 
-// slowPages is a store that takes a second for each page.
-type slowPages struct{ store.Store }
+// slowPageStore is a store that takes a second for each page.
+type slowPageStore struct{ store.Store }
 
-func (s slowPages) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
+func (s slowPageStore) List(ctx context.Context, q store.ListQuery) ([]batch.Record, store.Cursor, error) {
 	select {
 	case <-time.After(time.Second):
 		return s.Store.List(ctx, q)
@@ -90,10 +90,10 @@ func TestSearchEndsInTime(t *testing.T) {
 		st := memory.New()
 		all := make([]batch.Batch, 5000)
 		for i := range all {
-			all[i] = one("s", batch.ID(string(rune('a'+i%26))+time.Duration(i).String()))
+			all[i] = newBatch("s", batch.ID(string(rune('a'+i%26))+time.Duration(i).String()))
 		}
 		require.NoError(t, st.Add(t.Context(), all...))
-		desk, err := operator.New(slowPages{st})
+		desk, err := operator.New(slowPageStore{st})
 		require.NoError(t, err)
 		begin := time.Now()
 		got, err := desk.Search(t.Context(), operator.SearchQuery{Attempts: 1, Within: 2500 * time.Millisecond})

@@ -12,45 +12,45 @@ import (
 type shape struct {
 	ledger string // the record of this ledger holds for all its services
 	// These three say how the lane is closed, and how the batch that halted it ended.
-	paused, halted   bool
-	by               finalState
-	attempted, waits batchShape
-	behind           bool // the waiting batch comes after the attempted one
-	more             bool // more batches wait
+	paused, halted     bool
+	halterEnd          finalState
+	attempted, waiting batchShape
+	waitsBehind        bool // the waiting batch comes after the attempted one
+	hasMore            bool // more batches wait
 }
 
 // batchShape holds everything that decides how one batch is explained.
 type batchShape struct {
-	state                       batch.State
-	kind                        batch.ErrorKind
-	live, early, resend, decide bool
+	state                                                    batch.State
+	kind                                                     batch.ErrorKind
+	hasLiveClaim, isBeforeItsTime, isResendable, isUndecided bool
 }
 
 // items returns the items of a lane. For a brief survey it leaves out the explanations, and reuses
 // the items of another lane of the same shape.
 func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
 	if !q.Brief {
-		return v.lane(s, l, u, q)
+		return v.laneItems(s, l, u, q)
 	}
 	form, is := v.shapeOf(s, l, u)
 	if !is {
-		return withoutExplanations(v.lane(s, l, u, q))
+		return withoutExplanations(v.laneItems(s, l, u, q))
 	}
 	known, is := v.shapes[form]
 	if !is {
-		known = withoutExplanations(v.lane(s, l, u, q))
+		known = withoutExplanations(v.laneItems(s, l, u, q))
 		v.shapes[form] = known
 		return known
 	}
-	v.again = append(v.again[:0], known...)
-	for i := range v.again {
-		it := &v.again[i]
+	v.itemBuffer = append(v.itemBuffer[:0], known...)
+	for i := range v.itemBuffer {
+		it := &v.itemBuffer[i]
 		it.created = l.Rows[min(i, len(l.Rows)-1)].Created
 		if i == len(l.Rows) { // the item for the other waiting batches
-			it.n, it.atLeast = l.Waiting-1, l.Waiting == q.Cap
+			it.count, it.atLeast = l.Waiting-1, l.Waiting == q.Cap
 		}
 	}
-	return v.again
+	return v.itemBuffer
 }
 
 // withoutExplanations clears the explanations, since a brief survey does not read enough for them.
@@ -66,23 +66,23 @@ func (v *view) shapeOf(s store.Survey, l store.LaneSurvey, u rules) (f shape, is
 	if _, is = v.rules[l.Ledger]; !is || len(l.Rows) > 2 {
 		return f, false
 	}
-	f = shape{ledger: l.Ledger, paused: !s.Everything.PausedAt.IsZero() || !l.Control.PausedAt.IsZero(), more: l.Waiting > 1}
+	f = shape{ledger: l.Ledger, paused: !s.Everything.PausedAt.IsZero() || !l.Control.PausedAt.IsZero(), hasMore: l.Waiting > 1}
 	if f.halted = !l.Control.HaltedAt.IsZero(); f.halted {
-		f.by = v.final[batch.Key{Service: l.Service, ID: l.Control.HaltedBy}]
+		f.halterEnd = v.finalStates[batch.Key{Service: l.Service, ID: l.Control.HaltedBy}]
 	}
 	var before time.Time
 	for i := range l.Rows {
 		r := &l.Rows[i]
 		b := batchShape{
-			state: r.Row.State, kind: kindOf(r.Row.Error), live: r.Row.Live(s.At), early: r.Row.NotBefore.After(s.At),
-			decide: r.Row.Undecided(),
-			resend: u.refuse == nil && r.Row.Resendable(s.At, u.query.TTL, resend(u, l.Service)),
+			state: r.Row.State, kind: kindOf(r.Row.Error), hasLiveClaim: r.Row.Live(s.At), isBeforeItsTime: r.Row.NotBefore.After(s.At),
+			isUndecided:  r.Row.Undecided(),
+			isResendable: u.queryErr == nil && r.Row.Resendable(s.At, u.query.TTL, resend(u, l.Service)),
 		}
 		switch {
 		case r.Row.Attempted() && i == 0:
 			f.attempted, before = b, r.Created
 		case !r.Row.Attempted() && i == len(l.Rows)-1:
-			f.waits, f.behind = b, r.Created.After(before)
+			f.waiting, f.waitsBehind = b, r.Created.After(before)
 		default:
 			return f, false
 		}

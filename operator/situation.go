@@ -188,7 +188,7 @@ func (s Facts) Situation() Situation {
 			out.Incidents = append(out.Incidents, *i)
 		}
 		if kind == IncidentGone {
-			out.Incidents = append(out.Incidents, x.gone...)
+			out.Incidents = append(out.Incidents, x.goneIncidents...)
 		}
 	}
 	for n := range out.Incidents {
@@ -211,7 +211,7 @@ func (x *judgement) state(all []Incident) State {
 	switch {
 	case x.incidents[IncidentNoInstance] != nil:
 		return StateStopped
-	case x.closed != "":
+	case x.closedKind != "":
 		return StateLedger
 	}
 	for _, i := range all {

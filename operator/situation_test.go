@@ -17,11 +17,11 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// looked is when the surveys of these tests were made.
-var looked = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+// lookTime is when the surveys of these tests were made.
+var lookTime = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// wrong returns the only incident of a kind.
-func wrong(t *testing.T, s operator.Facts, kind operator.IncidentKind) operator.Incident {
+// onlyIncident returns the only incident of a kind.
+func onlyIncident(t *testing.T, s operator.Facts, kind operator.IncidentKind) operator.Incident {
 	var found []operator.Incident
 	for _, i := range s.Situation().Incidents {
 		if i.Kind == kind {
@@ -35,7 +35,7 @@ func wrong(t *testing.T, s operator.Facts, kind operator.IncidentKind) operator.
 // Since, Why and Command of an incident are about the same lane.
 func TestAnIncidentIsAboutOneLane(t *testing.T) {
 	lane := func(name batch.ServiceID, hour int) batch.Control {
-		at := looked.Add(time.Duration(hour-12) * time.Hour)
+		at := lookTime.Add(time.Duration(hour-12) * time.Hour)
 		return batch.Control{
 			Scope: batch.Only(name), HaltedAt: at, HaltReason: "halt of " + string(name),
 			PausedAt: at, PausedBy: batch.By{Actor: "ada", Reason: "pause of " + string(name)},
@@ -46,22 +46,22 @@ func TestAnIncidentIsAboutOneLane(t *testing.T) {
 		e := batch.Explanation{Key: batch.Key{Service: held.Service, ID: "x"}, Cause: cause, Control: held}
 		return operator.Group{Reason: operator.Reason{Cause: cause}, Batches: 1, Lanes: 1, Example: e}
 	}
-	sight := operator.Facts{Causes: operator.Causes{At: looked}, Held: []batch.Control{a, b, c}}
+	sight := operator.Facts{Causes: operator.Causes{At: lookTime}, Held: []batch.Control{a, b, c}}
 	for kind, cause := range map[operator.IncidentKind]batch.Cause{operator.IncidentHalted: batch.CauseHalted, operator.IncidentPaused: batch.CausePaused} {
 		sight.Causes.Groups = nil
-		i := wrong(t, sight, kind)
+		i := onlyIncident(t, sight, kind)
 		assert.Contains(t, i.Command, " b ", "the one that is held longest")
 		assert.Contains(t, i.Why, " of b")
 		assert.Equal(t, b.HaltedAt, i.Since)
 
 		sight.Causes.Groups = []operator.Group{group(cause, c)}
-		i = wrong(t, sight, kind)
+		i = onlyIncident(t, sight, kind)
 		assert.Contains(t, i.Command, " c ", "the one with a batch")
 		assert.Contains(t, i.Why, " of c")
 		assert.Equal(t, c.HaltedAt, i.Since)
 	}
-	sight.Everything = batch.Control{Scope: batch.Everything(), PausedAt: looked, PausedBy: batch.By{Actor: "bob"}}
-	i := wrong(t, sight, operator.IncidentPaused)
+	sight.Everything = batch.Control{Scope: batch.Everything(), PausedAt: lookTime, PausedBy: batch.By{Actor: "bob"}}
+	i := onlyIncident(t, sight, operator.IncidentPaused)
 	assert.Contains(t, i.Command, "--all", "a kept look is from before everything was paused")
 	assert.Equal(t, "By bob.", i.Why)
 }
@@ -69,7 +69,7 @@ func TestAnIncidentIsAboutOneLane(t *testing.T) {
 // The state is not "all well" if the survey did not reach all lanes, and batches that were only
 // counted make incidents, too.
 func TestALookThatDidNotFinish(t *testing.T) {
-	sight := operator.Facts{Causes: operator.Causes{At: looked}}
+	sight := operator.Facts{Causes: operator.Causes{At: lookTime}}
 	assert.Equal(t, operator.StateWell, sight.Situation().State)
 	sight.Causes.Incomplete = true
 	assert.Equal(t, operator.StatePart, sight.Situation().State)
@@ -77,18 +77,18 @@ func TestALookThatDidNotFinish(t *testing.T) {
 
 	sight.Counted = true
 	sight.Stats.Instances = []store.Instance{{Name: "a", Live: true}}
-	sight.Stats.At, sight.Stats.Undecided, sight.Stats.Halted = looked.Add(-time.Second), 2, 3
-	assert.Equal(t, "A person has to decide about 2 batches.", wrong(t, sight, operator.IncidentDecision).Text)
+	sight.Stats.At, sight.Stats.Undecided, sight.Stats.Halted = lookTime.Add(-time.Second), 2, 3
+	assert.Equal(t, "A person has to decide about 2 batches.", onlyIncident(t, sight, operator.IncidentDecision).Text)
 	assert.Equal(t, operator.StatePerson, sight.Situation().State)
 	sight.HeldMore = true
-	halted := wrong(t, sight, operator.IncidentHalted)
+	halted := onlyIncident(t, sight, operator.IncidentHalted)
 	assert.Equal(t, "3 lanes are halted until a person releases them.", halted.Text)
 	assert.Equal(t, "dltbatch lanes", halted.Command)
 
 	sight.Causes.Incomplete, sight.HeldMore = false, false
 	assert.Empty(t, sight.Situation().Incidents, "all was looked at, after the count")
-	sight.Stats.At = looked.Add(time.Second)
-	wrong(t, sight, operator.IncidentDecision)
+	sight.Stats.At = lookTime.Add(time.Second)
+	onlyIncident(t, sight, operator.IncidentDecision)
 }
 
 // A batch about which a person was called because it has not moved for long is an incident, with
@@ -99,8 +99,8 @@ func TestACallIsAnIncident(t *testing.T) {
 		return operator.Group{Reason: operator.Reason{Cause: cause, Remedy: remedy, Called: cause != batch.CauseDecision}, Batches: 1, Lanes: 1, Example: e}
 	}
 	stuck, decide := group("stuck", batch.CauseDelayed, batch.RemedyWait), group("doubt", batch.CauseDecision, batch.RemedyDecide)
-	sight := operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{stuck}}}
-	i := wrong(t, sight, operator.IncidentDecision)
+	sight := operator.Facts{Causes: operator.Causes{At: lookTime, Groups: []operator.Group{stuck}}}
+	i := onlyIncident(t, sight, operator.IncidentDecision)
 	assert.Equal(t, "A person has to decide about 1 batch.", i.Text)
 	assert.Equal(t, "dltbatch explain stuck", i.Command, "no ruling ends it")
 	assert.Equal(t, "why of stuck.", i.Why)
@@ -108,7 +108,7 @@ func TestACallIsAnIncident(t *testing.T) {
 	assert.Empty(t, sight.Situation().Moving)
 
 	sight.Causes.Groups = []operator.Group{stuck, decide}
-	i = wrong(t, sight, operator.IncidentDecision)
+	i = onlyIncident(t, sight, operator.IncidentDecision)
 	assert.Equal(t, "A person has to decide about 2 batches.", i.Text)
 	assert.Contains(t, i.Command, "dltbatch decide doubt ")
 	assert.Equal(t, "why of doubt.", i.Why)
@@ -121,8 +121,8 @@ func TestWhatEndsByItselfIsNotWell(t *testing.T) {
 		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindBusy}, Batches: 1, Lanes: 1, Attempts: 9,
 		Example: batch.Explanation{Key: batch.Key{Service: "s", ID: "x"}, Cause: batch.CauseDelayed, Text: "text"},
 	}
-	sight := operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{busy}}}
-	assert.True(t, wrong(t, sight, operator.IncidentLedgerBusy).ByItself)
+	sight := operator.Facts{Causes: operator.Causes{At: lookTime, Groups: []operator.Group{busy}}}
+	assert.True(t, onlyIncident(t, sight, operator.IncidentLedgerBusy).ByItself)
 	assert.Equal(t, operator.StateWaits, sight.Situation().State)
 
 	unmet := operator.Group{
@@ -130,17 +130,17 @@ func TestWhatEndsByItselfIsNotWell(t *testing.T) {
 		Example: batch.Explanation{Key: batch.Key{Service: "s", ID: "x"}, Cause: operator.CauseUnknown, State: batch.Queued},
 	}
 	sight.Causes.Groups = []operator.Group{unmet}
-	assert.Equal(t, "queued: it waits in its lane.", wrong(t, sight, operator.IncidentUnserved).Example.Text)
+	assert.Equal(t, "queued: it waits in its lane.", onlyIncident(t, sight, operator.IncidentUnserved).Example.Text)
 }
 
 // Counts are old ten minutes after the longest rest of a live instance.
 func TestCountsOfInstancesThatRest(t *testing.T) {
-	sight := operator.Facts{Causes: operator.Causes{At: looked}, Counted: true}
+	sight := operator.Facts{Causes: operator.Causes{At: lookTime}, Counted: true}
 	sight.Stats.Instances = []store.Instance{{Name: "a", Live: true, Every: 15 * time.Second}, {Name: "b", Live: true, Every: time.Hour}, {Name: "c", Every: 24 * time.Hour}}
-	sight.Stats.At, sight.Stats.Age = looked.Add(-time.Hour), time.Hour
+	sight.Stats.At, sight.Stats.Age = lookTime.Add(-time.Hour), time.Hour
 	assert.Empty(t, sight.Situation().Incidents)
 	sight.Stats.Age += 11 * time.Minute
-	wrong(t, sight, operator.IncidentCountsOld)
+	onlyIncident(t, sight, operator.IncidentCountsOld)
 }
 
 // The most attempts of any batch of a group decide whether the ledger is an incident, not those of
@@ -150,7 +150,7 @@ func TestTheMostAttemptsCount(t *testing.T) {
 		Reason: operator.Reason{Cause: batch.CauseDelayed, Kind: batch.KindUnavailable}, Batches: 2, Lanes: 2, Attempts: 9,
 		Example: batch.Explanation{Key: batch.Key{Service: "a", ID: "x"}, Attempts: 1},
 	}
-	wrong(t, operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, operator.IncidentLedgerDown)
+	onlyIncident(t, operator.Facts{Causes: operator.Causes{At: lookTime, Groups: []operator.Group{g}}}, operator.IncidentLedgerDown)
 }
 
 // A lane or a batch whose name begins with "-" is not read as a flag of a suggested command.
@@ -190,15 +190,15 @@ func TestEachIncidentSaysSinceWhen(t *testing.T) {
 		operator.IncidentDisagree: group(operator.CauseUnknown, operator.MissingAgreement), operator.IncidentUnserved: group(batch.CauseUnserved, ""),
 		operator.IncidentNotRecorded: group(operator.CauseUnknown, operator.MissingRecord), operator.IncidentHeld: group(batch.CauseHeld, ""),
 	} {
-		is := wrong(t, operator.Facts{Causes: operator.Causes{At: looked, Groups: []operator.Group{g}}}, kind)
-		assert.Equal(t, looked.Add(-time.Hour), is.Since, kind)
+		is := onlyIncident(t, operator.Facts{Causes: operator.Causes{At: lookTime, Groups: []operator.Group{g}}}, kind)
+		assert.Equal(t, lookTime.Add(-time.Hour), is.Since, kind)
 		assert.Equal(t, time.Hour, is.For, kind)
 	}
 	of := func(name string, warns time.Duration) store.Instance {
-		return store.Instance{Name: name, Live: true, Seen: looked, Warnings: []string{"The log grows."}, WarnsFor: warns}
+		return store.Instance{Name: name, Live: true, Seen: lookTime, Warnings: []string{"The log grows."}, WarnsFor: warns}
 	}
-	warns := operator.Facts{Causes: operator.Causes{At: looked}, Counted: true, Stats: store.Stats{Instances: []store.Instance{of("a", time.Minute), of("b", 2*time.Minute)}}}
-	assert.Equal(t, looked.Add(-2*time.Minute), wrong(t, warns, operator.IncidentStore).Since, "that of the oldest")
+	warns := operator.Facts{Causes: operator.Causes{At: lookTime}, Counted: true, Stats: store.Stats{Instances: []store.Instance{of("a", time.Minute), of("b", 2*time.Minute)}}}
+	assert.Equal(t, lookTime.Add(-2*time.Minute), onlyIncident(t, warns, operator.IncidentStore).Since, "that of the oldest")
 }
 
 // The incident of a growing queue keeps its Since from one survey to the next.
@@ -206,24 +206,24 @@ func TestAQueueGrowsSinceOneMoment(t *testing.T) {
 	var counts store.Totals
 	var since []time.Time
 	for n := range 40 {
-		at := looked.Add(time.Duration(n) * operator.CellLength)
+		at := lookTime.Add(time.Duration(n) * operator.CellLength)
 		counts = store.Totals{At: at, Open: map[batch.State]int{batch.Queued: 100 * n}}.After(counts)
 		sight := operator.Facts{Counted: true, Stats: store.Stats{Totals: counts}, Causes: operator.Causes{At: at}}
 		sight.Stats.Instances = []store.Instance{{Name: "one", Live: true, Flows: []store.Flow{{Took: operator.CellLength, Final: 1}}}}
 		if n >= 4 {
-			since = append(since, wrong(t, sight, operator.IncidentGrowing).Since)
+			since = append(since, onlyIncident(t, sight, operator.IncidentGrowing).Since)
 		}
 	}
-	assert.Equal(t, looked, since[0])
-	assert.Equal(t, looked, since[len(since)-1])
+	assert.Equal(t, lookTime, since[0])
+	assert.Equal(t, lookTime, since[len(since)-1])
 }
 
 // If each live instance holds back a lane, or the lane's ledger, an explanation says since when,
 // and by which instances. If one instance posts, the explanation does not say this.
 func TestALaneBehindAGate(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s", "other")
-		o.add(one("s", "b"), one("other", "o"))
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s", "other")
+		o.add(newBatch("s", "b"), newBatch("other", "o"))
 		var first, second texts.Presence
 		shows := func(p *texts.Presence, id string, pauses ...store.Pause) {
 			o.Helper()
@@ -259,11 +259,11 @@ func TestALaneBehindAGate(t *testing.T) {
 // While nothing is posted, an instance compares the settings of a new lane late. An explanation
 // says what the lane waits for, and not that its settings are missing.
 func TestALaneThatWasMetWhileNothingIsPosted(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "s")
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "s")
 		_, err := texts.Serve(o.ctx(), o.st, []texts.Served{{Service: "new", Ledger: traits.Name}})
 		require.NoError(o, err)
-		o.add(one("new", "b"))
+		o.add(newBatch("new", "b"))
 		var p texts.Presence
 		i := store.Instance{ID: "one", Name: "one", Ledger: traits.Name}
 		require.NoError(o, p.Show(o.ctx(), o.st, i))

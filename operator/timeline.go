@@ -69,25 +69,25 @@ type Step struct {
 // A store keeps no report of a first attempt that succeeded, and a limited number of the others
 // ([batch.MaxReports]); a step says where reports are missing.
 func Timeline(r batch.Record, reports []batch.Report, history []batch.Act, now time.Time) []Step {
-	t := timeline{r: r, now: now}
+	t := timeline{record: r, now: now}
 	t.add(Step{At: r.CreatedAt, Kind: StepAdded, Tone: TonePlain, Title: "Added"})
-	t.attempts(reports)
-	t.acts(history)
-	t.end(reports, history)
+	t.addAttempts(reports)
+	t.addActs(history)
+	t.addEnd(reports, history)
 	slices.SortStableFunc(t.steps, func(a, b Step) int { return a.At.Compare(b.At) })
 	for i := range t.steps {
 		if s := &t.steps[i]; t.untimed && s.Kind == StepDoubt && s.Attempt > 0 {
 			s.At = time.Time{}
 		}
 	}
-	t.missing(reports)
+	t.addMissing(reports)
 	return t.steps
 }
 
 type timeline struct {
-	r     batch.Record
-	now   time.Time
-	steps []Step
+	record batch.Record
+	now    time.Time
+	steps  []Step
 	// untimed is true if nobody knows when the attempt of a StepDoubt was sent; the step's time
 	// then only gives its place.
 	untimed bool
@@ -99,7 +99,7 @@ func (t *timeline) add(s Step) {
 	}
 }
 
-func (t *timeline) attempts(reports []batch.Report) {
+func (t *timeline) addAttempts(reports []batch.Report) {
 	for i, p := range reports {
 		answer, tone := answerText(p.Kind)
 		title := fmt.Sprintf("Attempt %d: %s", p.Attempt, answer)
@@ -145,7 +145,7 @@ func answerText(k batch.ErrorKind) (string, Tone) {
 	return string(k), ToneWait
 }
 
-func (t *timeline) acts(history []batch.Act) {
+func (t *timeline) addActs(history []batch.Act) {
 	for _, a := range history {
 		title := string(a.Action)
 		switch a.Action {
@@ -170,10 +170,10 @@ func (t *timeline) acts(history []batch.Act) {
 // century is longer than any time that a person waits for.
 const century = 100 * 365 * 24 * time.Hour
 
-// end adds the steps that the record itself gives: the last attempt, what is still open, and how
-// the batch ended.
-func (t *timeline) end(reports []batch.Report, history []batch.Act) {
-	r := t.r
+// addEnd adds the steps that the record itself gives: the last attempt, what is still open, and
+// how the batch ended.
+func (t *timeline) addEnd(reports []batch.Report, history []batch.Act) {
+	r := t.record
 	reported := slices.ContainsFunc(reports, func(p batch.Report) bool { return p.Attempt == r.Attempt })
 	live := r.State == batch.Submitting && r.ClaimExpires.After(t.now)
 	switch {
@@ -187,12 +187,12 @@ func (t *timeline) end(reports []batch.Report, history []batch.Act) {
 		t.add(Step{At: r.DoubtSince, Kind: StepDoubt, Tone: ToneDoubt, Title: title, By: r.ClaimedBy})
 	}
 	if !reported && r.Attempt > 0 && !live {
-		t.unreported(reports)
+		t.addUnreported(reports)
 	}
 	if r.Decision != "" {
 		t.add(Step{At: t.now, Kind: StepCalled, Tone: TonePerson, Title: "A person has to decide", Text: r.Decision})
 	}
-	t.outcome(reports, history)
+	t.addOutcome(reports, history)
 	for _, due := range []struct {
 		at    time.Time
 		title string
@@ -218,10 +218,10 @@ func ledgerHas(r batch.Record) bool {
 	return r.State == batch.Pending || r.State == batch.Valid || r.State == batch.Invalid
 }
 
-// unreported adds the last attempt if it has no report. The record holds the time of the last
+// addUnreported adds the last attempt if it has no report. The record holds the time of the last
 // POST, which may belong to an earlier attempt: a report is never older than its POST.
-func (t *timeline) unreported(reports []batch.Report) {
-	r := t.r
+func (t *timeline) addUnreported(reports []batch.Report) {
+	r := t.record
 	s := Step{At: r.LastPost, Kind: StepAnswered, Tone: TonePlain, Title: fmt.Sprintf("Attempt %d was sent", r.Attempt), Attempt: r.Attempt}
 	var last time.Time
 	if len(reports) > 0 {
@@ -239,9 +239,9 @@ func (t *timeline) unreported(reports []batch.Report) {
 	}
 }
 
-// outcome adds the step that ended the batch, unless an act of a person did.
-func (t *timeline) outcome(reports []batch.Report, history []batch.Act) {
-	r := t.r
+// addOutcome adds the step that ended the batch, unless an act of a person did.
+func (t *timeline) addOutcome(reports []batch.Report, history []batch.Act) {
+	r := t.record
 	if !r.Final() || slices.ContainsFunc(history, func(a batch.Act) bool { return a.At.Equal(r.FinalAt) && a.To == r.State && a.From != a.To }) {
 		return
 	}
@@ -271,10 +271,10 @@ func (t *timeline) outcome(reports []batch.Report, history []batch.Act) {
 	t.add(s)
 }
 
-// missing adds a step where attempts have no report. A store reports every attempt after a failed
-// one, so a missing attempt was a claim that ended without a POST, or its process died, or the
-// store dropped the report at its limit.
-func (t *timeline) missing(reports []batch.Report) {
+// addMissing adds a step where attempts have no report. A store reports every attempt after a
+// failed one, so a missing attempt was a claim that ended without a POST, or its process died, or
+// the store dropped the report at its limit.
+func (t *timeline) addMissing(reports []batch.Report) {
 	for i := 1; i < len(reports); i++ {
 		first, last := reports[i-1].Attempt+1, reports[i].Attempt-1
 		if last < first {

@@ -12,8 +12,9 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// told writes the steps of a timeline in short: seconds since the batch was added, tone and title.
-func told(steps []operator.Step) (lines []string) {
+// timelineLines writes the steps of a timeline in short: seconds since the batch was added, tone
+// and title.
+func timelineLines(steps []operator.Step) (lines []string) {
 	for _, s := range steps {
 		at := "?"
 		if !s.At.IsZero() {
@@ -156,7 +157,7 @@ func TestTimeline(t *testing.T) {
 			},
 		},
 	} {
-		assert.Equal(t, c.want, told(operator.Timeline(c.rec, c.reports, c.acts, at(100))), c.name)
+		assert.Equal(t, c.want, timelineLines(operator.Timeline(c.rec, c.reports, c.acts, at(100))), c.name)
 	}
 	s := operator.Step{By: "i1", Endpoint: "http://node1", StatusCode: 503, Code: -5, Took: 1234567}
 	assert.Equal(t, "by i1, at http://node1, HTTP 503, code -5, in 1 ms", s.Origin())

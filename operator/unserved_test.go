@@ -19,12 +19,12 @@ import (
 // so, with the reason. This also holds for a batch behind others, and for a lane whose batches no
 // instance has taken.
 func TestALaneThatNoInstanceServes(t *testing.T) {
-	inStores(t, func(o *office) {
-		o.serves(traits, queuer.Serial(), "held", "other", "paused")
-		o.lane("held", 3)
-		o.lane("other", 1)
-		o.lane("paused", 1)
-		o.lane("unmet", 2)
+	inStores(t, func(o *testDesk) {
+		o.recordServing(traits, queuer.Serial(), "held", "other", "paused")
+		o.addLane("held", 3)
+		o.addLane("other", 1)
+		o.addLane("paused", 1)
+		o.addLane("unmet", 2)
 		_, err := o.Pause(o.ctx(), batch.Only("paused"), ada)
 		require.NoError(o, err)
 		var first, second texts.Presence
@@ -59,7 +59,7 @@ func TestALaneThatNoInstanceServes(t *testing.T) {
 		assert.Equal(o, batch.CausePaused, e.Cause, "a person moves that first")
 		now, err := o.Situation(o.ctx(), operator.CausesQuery{})
 		require.NoError(o, err)
-		i := wrong(o.T, now.Facts, operator.IncidentUnserved)
+		i := onlyIncident(o.T, now.Facts, operator.IncidentUnserved)
 		assert.Equal(o, "No instance takes batches of 2 lanes.", i.Text)
 		assert.True(o, strings.HasPrefix(i.Command, "dltbatch explain "), i.Command)
 

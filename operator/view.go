@@ -13,16 +13,16 @@ import (
 
 // view judges lanes page by page, and caches the records of ledgers that it has read.
 type view struct {
-	d     *Desk
-	at    time.Time
-	texts map[string]string        // the record of each ledger, as text
-	rules map[string]rules         // the rules of each ledger whose record holds for all its services
-	later []batch.ServiceID        // lanes that judgeSamples reads again with more batches
-	full  bool                     // true if later takes no more lanes
-	final map[batch.Key]finalState // the batches that halted lanes
+	desk        *Desk
+	at          time.Time
+	texts       map[string]string        // the record of each ledger, as text
+	rules       map[string]rules         // the rules of each ledger whose record holds for all its services
+	laterLanes  []batch.ServiceID        // lanes that judgeSamples reads again with more batches
+	laterIsFull bool                     // true if later takes no more lanes
+	finalStates map[batch.Key]finalState // the batches that halted lanes
 	// shapes holds the items of judged lanes of the present page, by [shape].
-	shapes map[shape][]item
-	again  []item // buffer for the items of lanes of a known shape
+	shapes     map[shape][]item
+	itemBuffer []item // buffer for the items of lanes of a known shape
 	// unserved maps each lane that no live instance serves to the reason; nil if the instances
 	// were not read.
 	unserved map[batch.ServiceID]string
@@ -35,13 +35,13 @@ type finalState struct {
 }
 
 func (d *Desk) newView() *view {
-	return &view{d: d, texts: map[string]string{}, rules: map[string]rules{}, final: map[batch.Key]finalState{}}
+	return &view{desk: d, texts: map[string]string{}, rules: map[string]rules{}, finalStates: map[batch.Key]finalState{}}
 }
 
 // judgePage judges the lanes of a page. It returns the number of lanes on the page, and the last
 // lane.
 func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(time.Time, store.LaneSurvey, []item)) (n int, last batch.ServiceID, err error) {
-	s, err := v.d.store.Survey(ctx, q)
+	s, err := v.desk.store.Survey(ctx, q)
 	if err != nil {
 		return 0, "", err
 	}
@@ -50,7 +50,7 @@ func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(tim
 		return 0, "", err
 	}
 	if v.unserved == nil && len(s.Lanes) > 0 {
-		counts, _, err := v.d.readCounts(ctx)
+		counts, _, err := v.desk.readCounts(ctx)
 		if err != nil {
 			return 0, "", err
 		}
@@ -65,9 +65,9 @@ func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(tim
 		if err != nil {
 			return 0, "", err
 		}
-		if q.Services == nil && countsFootprints(u, l) && !isClosed(s, l) && !v.full {
-			v.later = append(v.later, l.Service)
-			v.full = len(v.later) == maxSampledLanes
+		if q.Services == nil && countsFootprints(u, l) && !isClosed(s, l) && !v.laterIsFull {
+			v.laterLanes = append(v.laterLanes, l.Service)
+			v.laterIsFull = len(v.laterLanes) == maxSampledLanes
 			continue
 		}
 		items := v.items(s, l, u, q.Bounded())
@@ -89,12 +89,12 @@ func countsFootprints(u rules, l store.LaneSurvey) bool {
 			again = again || l.Rows[i].Row.State.Claimable() // a brief survey shows no prepared bytes
 		}
 	}
-	return tried > 1 || (u.query.Window > 1 || again && u.numbered(l.Service)) && tried+l.Waiting > 1
+	return tried > 1 || (u.query.Window > 1 || again && u.isNumbered(l.Service)) && tried+l.Waiting > 1
 }
 
 // judgeSamples judges the lanes in v.later, with more of their batches.
 func (v *view) judgeSamples(ctx context.Context, take func(time.Time, store.LaneSurvey, []item)) error {
-	for some := range slices.Chunk(v.later, 100) {
+	for some := range slices.Chunk(v.laterLanes, 100) {
 		if _, _, err := v.judgePage(ctx, store.SurveyQuery{Services: some, Window: maxSampledBatches, Cap: maxCountedBatches}, take); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
 	if u, known := v.rules[l.Ledger]; known {
 		return u, nil
 	}
-	r, err := v.d.recorded(ctx, l.Service, l.Ledger, v.texts)
+	r, err := v.desk.newServiceRecord(ctx, l.Service, l.Ledger, v.texts)
 	if err != nil {
 		return rules{}, err
 	}
@@ -120,21 +120,21 @@ func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
 
 // readHalters reads the batches that halted the lanes of a page.
 func (v *view) readHalters(ctx context.Context, lanes []store.LaneSurvey) error {
-	var ask []batch.Key
+	var keysToRead []batch.Key
 	for _, l := range lanes {
 		if l.Control.HaltedBy != "" {
-			ask = append(ask, batch.Key{Service: l.Service, ID: l.Control.HaltedBy})
+			keysToRead = append(keysToRead, batch.Key{Service: l.Service, ID: l.Control.HaltedBy})
 		}
 	}
-	if len(ask) == 0 {
+	if len(keysToRead) == 0 {
 		return nil
 	}
-	recs, _, err := v.d.store.Finals(ctx, ask)
+	recs, _, err := v.desk.store.Finals(ctx, keysToRead)
 	if errors.Is(err, store.ErrUnsupported) {
 		return nil
 	}
 	for _, rec := range recs {
-		v.final[rec.Key] = finalState{rec.State, kindOf(rec.Error)}
+		v.finalStates[rec.Key] = finalState{rec.State, kindOf(rec.Error)}
 	}
 	return err
 }
@@ -146,8 +146,8 @@ func kindOf(err *batch.SubmissionError) batch.ErrorKind {
 	return err.Kind
 }
 
-// lane returns the open batches of a lane with their reasons.
-func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
+// laneItems returns the open batches of a lane with their reasons.
+func (v *view) laneItems(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
 	for i := range l.Rows { // a brief survey has no ids, and an explanation names batches by their ids
 		if r := &l.Rows[i]; r.Key.ID == "" {
 			r.Key.ID = batch.ID(strconv.FormatInt(r.Ref.Row, 10))
@@ -166,7 +166,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 	shown := l.Rows[:min(len(l.Rows), attempted+window)]
 	u.query.Window = window
 	j := judge{
-		v: v, u: u, rows: l.Rows, lane: u.query.InOrder(l.Service, shown),
+		view: v, rules: u, rows: l.Rows, lane: u.query.InOrder(l.Service, shown),
 		look: store.Look{At: s.At, Lane: shown, Everything: s.Everything, Service: l.Control},
 	}
 	items := make([]item, 0, len(l.Rows)+1)
@@ -178,7 +178,7 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 		}
 		var it item
 		if i < attempted && again > maxSampledBatches && r.Row.State.Claimable() { // each such explanation reads the whole lane
-			it = j.behind(r.Created, 1)
+			it = j.itemOfRest(r.Created, 1)
 			it.sampled = true
 		} else {
 			it = j.item(r)
@@ -189,9 +189,9 @@ func (v *view) lane(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQ
 	}
 	if rest := l.Waiting - waiting; rest > 0 {
 		front := items[len(items)-1] // the last waiting row, since waiting rows come last
-		it := item{n: rest, created: front.created, Reason: front.Reason}
+		it := item{count: rest, created: front.created, Reason: front.Reason}
 		if !isClosed(s, l) {
-			it = j.behind(front.created, rest)
+			it = j.itemOfRest(front.created, rest)
 			it.sampled = sampled
 		}
 		it.atLeast = l.Waiting == q.Cap

@@ -14,9 +14,9 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// underWay adds batches, claims them, and stores prepared bytes for each, as a client that
+// makeUnderWay adds batches, claims them, and stores prepared bytes for each, as a client that
 // prepares in order does.
-func (o *office) underWay(bs ...batch.Batch) {
+func (o *testDesk) makeUnderWay(bs ...batch.Batch) {
 	o.Helper()
 	o.add(bs...)
 	q := store.ClaimQuery{
@@ -36,7 +36,7 @@ func (o *office) underWay(bs ...batch.Batch) {
 		did, err := o.st.KeepPrepared(o.ctx(), []store.Prepared{{Ref: c.Ref, Version: c.Version, Bytes: []byte{byte(i)}}})
 		require.NoError(o, err)
 		require.Equal(o, []bool{true}, did)
-		o.record(store.Accepted, c)
+		o.recordEnds(store.Accepted, c)
 	}
 }
 
@@ -44,31 +44,31 @@ func (o *office) underWay(bs ...batch.Batch) {
 // explanation then say that the batch is withdrawn, the history names the person, and a batch that
 // can be withdrawn cannot be rejected by a ruling.
 func TestWithdraw(t *testing.T) {
-	inStores(t, func(o *office) {
-		a, b := one("s", "a"), one("s", "b")
-		o.underWay(a, b)
-		_, err := o.Withdraw(o.ctx(), o.see(a), ada)
+	inStores(t, func(o *testDesk) {
+		a, b := newBatch("s", "a"), newBatch("s", "b")
+		o.makeUnderWay(a, b)
+		_, err := o.Withdraw(o.ctx(), o.readRecord(a), ada)
 		require.ErrorIs(o, err, operator.ErrNotRecorded)
-		o.serves(traits, queuer.Pipelined(2), "s")
-		_, err = o.Withdraw(o.ctx(), o.see(a), ada)
+		o.recordServing(traits, queuer.Pipelined(2), "s")
+		_, err = o.Withdraw(o.ctx(), o.readRecord(a), ada)
 		require.ErrorIs(o, err, batch.ErrNotAllowed)
 		require.ErrorContains(o, err, `the ledger "ledger" cannot keep a batch from taking effect`)
 		can, err := o.CanWithdraw(o.ctx(), "s")
 		require.NoError(o, err)
 		assert.False(o, can)
 		for _, x := range []batch.Batch{a, b} {
-			o.found(store.Undecidable, x.Key())
+			o.recordAnswer(store.Undecidable, x.Key())
 		}
 
 		able := traits
 		able.Withdraws, able.PreparesInOrder = true, true
-		o.serves(able, queuer.Pipelined(2), "s")
-		_, err = o.Decide(o.ctx(), o.see(a), batch.NotExecutedReject, ada)
+		o.recordServing(able, queuer.Pipelined(2), "s")
+		_, err = o.Decide(o.ctx(), o.readRecord(a), batch.NotExecutedReject, ada)
 		require.ErrorIs(o, err, batch.ErrNotAllowed)
 		require.ErrorContains(o, err, "others of its lane are under way (1): withdraw it")
-		_, err = o.Withdraw(o.ctx(), o.see(a), batch.By{})
+		_, err = o.Withdraw(o.ctx(), o.readRecord(a), batch.By{})
 		require.ErrorIs(o, err, batch.ErrInvalidInput)
-		rec, err := o.Withdraw(o.ctx(), o.see(a), ada)
+		rec, err := o.Withdraw(o.ctx(), o.readRecord(a), ada)
 		require.NoError(o, err)
 		assert.True(o, rec.Withdrawn)
 		assert.Empty(o, rec.Decision)
@@ -84,11 +84,11 @@ func TestWithdraw(t *testing.T) {
 
 		// Once the ledger has been asked and cannot prevent the batch, a ruling may reject it; so
 		// may a ruling on the last batch under way.
-		o.found(store.Undecidable, a.Key())
-		rec, err = o.Decide(o.ctx(), o.see(a), batch.NotExecutedReject, ada)
+		o.recordAnswer(store.Undecidable, a.Key())
+		rec, err = o.Decide(o.ctx(), o.readRecord(a), batch.NotExecutedReject, ada)
 		require.NoError(o, err)
 		assert.Equal(o, batch.KindGivenUp, rec.Error.Kind)
-		_, err = o.Decide(o.ctx(), o.see(b), batch.NotExecutedReject, ada)
+		_, err = o.Decide(o.ctx(), o.readRecord(b), batch.NotExecutedReject, ada)
 		require.NoError(o, err)
 	})
 }

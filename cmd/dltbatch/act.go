@@ -21,29 +21,29 @@ import (
 
 // consent holds the actor and the reason of an act, and whether to ask for confirmation.
 type consent struct {
-	a   *app
-	by  batch.By
-	yes bool
+	app     *app
+	by      batch.By
+	saidYes bool
 }
 
 // addActFlags adds the flags of an act.
 func (a *app) addActFlags(c *cobra.Command, asks bool) *consent {
-	t := &consent{a: a}
+	t := &consent{app: a}
 	c.Flags().StringVar(&t.by.Reason, "reason", "", "why, for the history; required")
 	c.Flags().StringVar(&t.by.Actor, "actor", "", "who acts, for the history (default the user of the operating system)")
 	if asks {
-		c.Flags().BoolVar(&t.yes, "yes", false, "do not ask for a typed confirmation")
+		c.Flags().BoolVar(&t.saidYes, "yes", false, "do not ask for a typed confirmation")
 	}
 	return t
 }
 
-// who returns the actor, by default the user of the operating system, and the required reason.
-func (t *consent) who() (batch.By, error) {
+// actor returns the actor, by default the user of the operating system, and the required reason.
+func (t *consent) actor() (batch.By, error) {
 	if strings.TrimSpace(t.by.Reason) == "" {
 		return t.by, fmt.Errorf("%w: give a --reason: the history keeps it", errUsage)
 	}
 	if t.by.Actor == "" {
-		name, err := t.a.user()
+		name, err := t.app.userName()
 		if err != nil {
 			return t.by, fmt.Errorf("%w: give an --actor: the operating system does not know who you are: %w", errUsage, err)
 		}
@@ -55,31 +55,31 @@ func (t *consent) who() (batch.By, error) {
 // confirm shows the batches or lanes of an act, asks the question, and waits until the person
 // types word or ctx is done. It asks nothing if question is "".
 func (t *consent) confirm(ctx context.Context, word, question string, people func(p *page)) error {
-	if question == "" || t.yes {
+	if question == "" || t.saidYes {
 		return nil
 	}
-	p := &page{width: t.a.width}
+	p := &page{width: t.app.width}
 	people(p)
-	fmt.Fprintf(t.a.err, "%s%s Type %s to go on: ", p.String(), legible.Line(question), word)
+	fmt.Fprintf(t.app.stderr, "%s%s Type %s to go on: ", p.String(), legible.Line(question), word)
 	type answer struct {
 		line string
 		err  error
 	}
 	typed := make(chan answer, 1)
 	go func() { // ctx does not end a read from a terminal
-		line, err := bufio.NewReader(t.a.in).ReadString('\n')
+		line, err := bufio.NewReader(t.app.stdin).ReadString('\n')
 		typed <- answer{line, err}
 	}()
-	var got answer
+	var received answer
 	select {
-	case got = <-typed:
+	case received = <-typed:
 	case <-ctx.Done():
 	}
-	t.a.printErrorLine("")
-	if got.err != nil && !errors.Is(got.err, io.EOF) {
-		return fmt.Errorf("%w: read the confirmation: %w", errUnconfirmed, got.err)
+	t.app.printErrorLine("")
+	if received.err != nil && !errors.Is(received.err, io.EOF) {
+		return fmt.Errorf("%w: read the confirmation: %w", errUnconfirmed, received.err)
 	}
-	if strings.TrimSpace(got.line) != word {
+	if strings.TrimSpace(received.line) != word {
 		return errUnconfirmed
 	}
 	return nil
@@ -91,7 +91,7 @@ nothing is done (exit code 4). --seen asks for the version that you saw earlier.
 
 // batchCommand returns a command that acts upon one batch.
 func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, rec batch.Record) (batchAct, error)) *cobra.Command {
-	n := batchFlags{a: a}
+	n := batchFlags{app: a}
 	var seen int64
 	c.Long += actHelp + "\nThe JSON is the batch.Record after it."
 	c.Args = cobra.RangeArgs(args, args+1)
@@ -99,7 +99,7 @@ func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, 
 	t := a.addActFlags(c, true)
 	c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the batch, as show, list --json and explain have it")
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, given []string) error {
-		by, err := t.who()
+		by, err := t.actor()
 		if err != nil {
 			return err
 		}
@@ -121,9 +121,9 @@ func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, 
 		if err := db.desk.CheckAct(ctx, rec, batch.Action(c.Name()), act.ruling); err != nil { // a person is not asked to confirm an act that cannot be done
 			return err
 		}
-		question := act.asks
+		question := act.question
 		if len(id) > 0 && id[0] != string(rec.ID) {
-			if t.yes {
+			if t.saidYes {
 				return fmt.Errorf("%w: with --yes give the whole id: %s", errUsage, rec.ID)
 			}
 			how := "You gave the beginning of its id. "
@@ -158,9 +158,9 @@ func (a *app) batchCommand(c *cobra.Command, args int, does func(args []string, 
 
 // batchAct is an act upon one batch.
 type batchAct struct {
-	asks   string // the question to confirm; "" asks nothing
-	ruling batch.Ruling
-	do     func(context.Context, *operator.Desk, batch.By) (batch.Record, error)
+	question string // the question to confirm; "" asks nothing
+	ruling   batch.Ruling
+	do       func(context.Context, *operator.Desk, batch.By) (batch.Record, error)
 }
 
 func (a *app) cancel() *cobra.Command {
@@ -168,7 +168,7 @@ func (a *app) cancel() *cobra.Command {
 		Use: "cancel [flags] [ID]", Short: "End a batch that has not left",
 		Long: `Makes a batch rejected that waits and has no attempt in doubt. A batch under way is not touched.`,
 	}, 0, func(_ []string, rec batch.Record) (batchAct, error) {
-		return batchAct{asks: "The batch will never be sent.", do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+		return batchAct{question: "The batch will never be sent.", do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Cancel(ctx, rec, by)
 		}}, nil
 	})
@@ -185,7 +185,7 @@ halted. The ledger's quiet time has to be on record (exit code 5).`,
 		if !rec.LastPost.IsZero() {
 			question = "The batch will be sent again, but not while the ledger may remember the last attempt: the result says until when. The batches behind it wait."
 		}
-		return batchAct{asks: question, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+		return batchAct{question: question, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Requeue(ctx, rec, by)
 		}}, nil
 	})
@@ -200,18 +200,18 @@ A wrong "not_executed_send_again" executes a batch twice on a ledger that does n
 duplicates.`,
 	}
 	return a.batchCommand(c, 1, func(given []string, rec batch.Record) (batchAct, error) {
-		r, err := ruling(given[0])
+		r, err := parseRuling(given[0])
 		question := "You state: " + r.Statement() + "."
 		if r == batch.NotExecutedSendAgain {
 			question += " If it is on the ledger, or comes there still, it may be executed twice."
 		}
-		return batchAct{asks: question, ruling: r, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+		return batchAct{question: question, ruling: r, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Decide(ctx, rec, r, by)
 		}}, err
 	})
 }
 
-func ruling(word string) (batch.Ruling, error) {
+func parseRuling(word string) (batch.Ruling, error) {
 	r := batch.Ruling(word)
 	if err := r.Validate(); err != nil {
 		return "", fmt.Errorf("%w: %w", errUsage, err)
@@ -239,7 +239,7 @@ withdrawal cannot be taken back.`,
 	}
 	return a.batchCommand(c, 0, func(_ []string, rec batch.Record) (batchAct, error) {
 		question := "What takes effect first decides: the batch, or what is sent to exclude it."
-		return batchAct{asks: question, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
+		return batchAct{question: question, do: func(ctx context.Context, d *operator.Desk, by batch.By) (batch.Record, error) {
 			return d.Withdraw(ctx, rec, by)
 		}}, nil
 	})
@@ -258,16 +258,16 @@ func (a *app) acquit() *cobra.Command {
 
 // steering is a command that acts upon a lane, or upon everything.
 type steering struct {
-	asks func(batch.Scope) string // returns the question to confirm; "" asks nothing
-	all  bool                     // true if the command takes --all
-	more int                      // number of arguments after the service
-	// nothing returns why an act upon a control would do nothing; "" if it would do something. A
-	// nil function stands for "" always.
-	nothing func(batch.Control) string
-	// of returns the question to confirm before an act upon this control of one lane; nil asks
-	// nothing.
-	of func(ctx context.Context, db *database, seen batch.Control) (string, error)
-	do func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
+	question func(batch.Scope) string // returns the question to confirm; "" asks nothing
+	takesAll bool                     // true if the command takes --all
+	moreArgs int                      // number of arguments after the service
+	// whyNothing returns why an act upon a control would do nothing; "" if it would do something.
+	// A nil function stands for "" always.
+	whyNothing func(batch.Control) string
+	// laneQuestion returns the question to confirm before an act upon this control of one lane;
+	// nil asks nothing.
+	laneQuestion func(ctx context.Context, db *database, seen batch.Control) (string, error)
+	do           func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error)
 }
 
 func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
@@ -277,29 +277,29 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 		c.Long += actHelp
 	}
 	c.Long += "\nThe JSON is the batch.Control after it."
-	c.Args = cobra.RangeArgs(s.more, s.more+1)
+	c.Args = cobra.RangeArgs(s.moreArgs, s.moreArgs+1)
 	t := a.addActFlags(c, true)
-	if s.all {
+	if s.takesAll {
 		c.Flags().BoolVar(&whole, "all", false, "everything, in place of one SERVICE")
 	}
 	if c.Name() != "pause" {
 		c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the control, as lanes has it")
 	}
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, given []string) error {
-		by, err := t.who()
+		by, err := t.actor()
 		if err != nil {
 			return err
 		}
 		scope, question, where := batch.Everything(), "", all
 		switch {
-		case whole == (len(given) > s.more):
-			return fmt.Errorf("%w: name one SERVICE%s", errUsage, map[bool]string{true: ", or --all"}[s.all])
+		case whole == (len(given) > s.moreArgs):
+			return fmt.Errorf("%w: name one SERVICE%s", errUsage, map[bool]string{true: ", or --all"}[s.takesAll])
 		case !whole:
-			db, service, asks, err := t.lane(ctx, all, given[0])
+			db, service, asks, err := t.findLane(ctx, all, given[0])
 			if err != nil {
 				return err
 			}
-			scope, question, given, where = batch.Only(service), asks, given[1:], &databases{a: a, list: []*database{db}}
+			scope, question, given, where = batch.Only(service), asks, given[1:], &databases{app: a, list: []*database{db}}
 		}
 		controls, err := askAll(ctx, where, func(ctx context.Context, db *database) (batch.Control, error) { return db.desk.Control(ctx, scope) })
 		if err != nil {
@@ -314,12 +314,12 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 				return &batch.MovedOnError{Seen: seen, Control: control}
 			}
 		}
-		if s.nothing != nil {
+		if s.whyNothing != nil {
 			// The name may have a typing error. The command must then not report success, because
 			// the lane that was meant is still held.
 			why := ""
 			controls = slices.DeleteFunc(controls, func(x desks.Answer[batch.Control]) bool {
-				no := s.nothing(x.Value)
+				no := s.whyNothing(x.Value)
 				why = cmp.Or(why, no)
 				return no != ""
 			})
@@ -327,11 +327,11 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 				return fmt.Errorf("%w: %s, so nothing was done; dltbatch lanes shows the held lanes", batch.ErrNotAllowed, why)
 			}
 		}
-		if s.asks != nil {
-			question = strings.TrimSpace(question + " " + s.asks(scope))
+		if s.question != nil {
+			question = strings.TrimSpace(question + " " + s.question(scope))
 		}
-		if s.of != nil {
-			asks, err := s.of(ctx, where.list[0], controls[0].Value)
+		if s.laneQuestion != nil {
+			asks, err := s.laneQuestion(ctx, where.list[0], controls[0].Value)
 			if err != nil {
 				return err
 			}
@@ -348,7 +348,7 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 			return err
 		}
 		done := desks.Ask(ctx, controls, func(ctx context.Context, x desks.Answer[batch.Control]) (batch.Control, error) {
-			return bounded(ctx, where, func(ctx context.Context) (batch.Control, error) {
+			return withTimeLimit(ctx, where, func(ctx context.Context) (batch.Control, error) {
 				return s.do(ctx, where.list[x.Shard].desk, x.Value, given, by)
 			})
 		})
@@ -373,27 +373,27 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 	})
 }
 
-// lane returns the lane of an act, and a question about its name: a lane that the store does not
-// know may be a typing error, and the beginning of a name stands for the only lane that begins
+// findLane returns the lane of an act, and a question about its name: a lane that the store does
+// not know may be a typing error, and the beginning of a name stands for the only lane that begins
 // with it. With --yes the command asks nothing, and text must be the whole name.
-func (t *consent) lane(ctx context.Context, all *databases, text string) (db *database, lane batch.ServiceID, question string, err error) {
-	if t.yes {
+func (t *consent) findLane(ctx context.Context, all *databases, text string) (db *database, findLane batch.ServiceID, question string, err error) {
+	if t.saidYes {
 		db, err = all.ofLane(batch.ServiceID(text))
 		return db, batch.ServiceID(text), "", err
 	}
-	db, lane, known, err := all.findLane(ctx, text)
+	db, findLane, known, err := all.findLane(ctx, text)
 	if err == nil {
 		err = all.partError(", so that nobody knows what this names there: with --yes it is taken as the whole name")
 	}
 	switch {
 	case err != nil:
-		return db, lane, "", err
+		return db, findLane, "", err
 	case !known:
-		return db, lane, "Nobody knows the lane " + quote(text) + ": it has no batches, no orders and no control. Is it a typing error?", nil
-	case string(lane) != text:
-		return db, lane, "No lane is named " + quote(text) + "; " + quote(string(lane)) + " begins so, and is the only one.", nil
+		return db, findLane, "Nobody knows the lane " + quote(text) + ": it has no batches, no orders and no control. Is it a typing error?", nil
+	case string(findLane) != text:
+		return db, findLane, "No lane is named " + quote(text) + "; " + quote(string(findLane)) + " begins so, and is the only one.", nil
 	}
-	return db, lane, "", nil
+	return db, findLane, "", nil
 }
 
 // scopeText returns a name of a scope for people.
@@ -421,7 +421,7 @@ func (a *app) pause() *cobra.Command {
 still followed. Only --all asks for a confirmation, and a lane that nobody knows: its name may be
 a typing error.`,
 	}, steering{
-		all: true, asks: askOfAll("Nothing will leave any lane."),
+		takesAll: true, question: askOfAll("Nothing will leave any lane."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Pause(ctx, seen.Scope, by)
 		},
@@ -434,13 +434,13 @@ func (a *app) resume() *cobra.Command {
 		Long: `Ends the pause of a lane, or with --all the pause of everything; lanes that were paused one by one
 stay paused. Only --all asks for a confirmation. Where there is no such pause, the exit code is 4.`,
 	}, steering{
-		nothing: func(c batch.Control) string {
+		whyNothing: func(c batch.Control) string {
 			if c.PausedAt.IsZero() {
 				return scopeText(c.Scope) + " is not paused"
 			}
 			return ""
 		},
-		all: true, asks: askOfAll("All lanes that are not paused themselves go on."),
+		takesAll: true, question: askOfAll("All lanes that are not paused themselves go on."),
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Resume(ctx, seen, by)
 		},
@@ -454,13 +454,13 @@ func (a *app) release() *cobra.Command {
 If that batch was requeued since, the lane begins with it. Where the lane is not halted, the exit
 code is 4.`,
 	}, steering{
-		nothing: func(c batch.Control) string {
+		whyNothing: func(c batch.Control) string {
 			if c.HaltedAt.IsZero() {
 				return scopeText(c.Scope) + " is not halted"
 			}
 			return ""
 		},
-		of: releaseQuestion,
+		laneQuestion: releaseQuestion,
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, _ []string, by batch.By) (batch.Control, error) {
 			return d.Release(ctx, seen, by)
 		},
@@ -489,7 +489,7 @@ func (a *app) policy() *cobra.Command {
 it stands until it is released (halt), or it goes on and the batch is set aside (quarantine).
 "default" removes the lane's own policy.`,
 	}, steering{
-		more: 1,
+		moreArgs: 1,
 		do: func(ctx context.Context, d *operator.Desk, seen batch.Control, more []string, by batch.By) (batch.Control, error) {
 			p, err := parse[batch.Policy](more)
 			if err != nil {
@@ -557,11 +557,11 @@ record that was read and shown just before. The JSON is operator.Settings after 
 	}
 	t := a.addActFlags(c, true)
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, args []string) error {
-		by, err := t.who()
+		by, err := t.actor()
 		if err != nil {
 			return err
 		}
-		db, service, question, err := t.lane(ctx, all, args[0])
+		db, service, question, err := t.findLane(ctx, all, args[0])
 		if err != nil {
 			return err
 		}

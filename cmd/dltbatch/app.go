@@ -25,25 +25,25 @@ import (
 
 // app is one call of the command.
 type app struct {
-	in       io.Reader
-	out, err io.Writer
-	env      func(string) string
-	user     func() (string, error) // returns the name of the user at the operating system
-	open     func(ctx context.Context, t target) (*database, error)
-	colour   bool // true if out is a terminal that shows colours
-	width    int  // columns of the terminal; 0 if out is no terminal
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	userName       func() (string, error) // returns the name of the user at the operating system
+	openDatabase   func(ctx context.Context, t target) (*database, error)
+	hasColour      bool // true if out is a terminal that shows colours
+	width          int  // columns of the terminal; 0 if out is no terminal
 
 	dsns, schemas []string // the values of the flags or the environment
 	prefix        string
 	namedTargets  []target // the databases that dsns and schemas name: one, or the shards of a set
 	args          []string // the arguments of the command line
-	json          bool
-	understood    bool // true once the command line is parsed without an error
+	wantsJSON     bool
+	isParsed      bool // true once the command line is parsed without an error
 }
 
 func newApp() *app {
 	width := 0
-	if terminal(os.Stdout) {
+	if isTerminal(os.Stdout) {
 		width = terminalWidth
 		if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
 			width = max(width, n)
@@ -51,9 +51,9 @@ func newApp() *app {
 	}
 	return &app{
 		width: width,
-		in:    os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv, open: open,
-		colour: terminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
-		user: func() (string, error) {
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, openDatabase: open,
+		hasColour: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "",
+		userName: func() (string, error) {
 			u, err := user.Current()
 			if err != nil {
 				return "", err
@@ -63,7 +63,7 @@ func newApp() *app {
 	}
 }
 
-func terminal(f *os.File) bool {
+func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
@@ -119,9 +119,9 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// group makes c a command that only has subcommands: without one, or with an unknown one, it
-// returns a usage error.
-func group(c *cobra.Command) *cobra.Command {
+// requireSubcommand makes c a command that only has subcommands: without one, or with an unknown
+// one, it returns a usage error.
+func requireSubcommand(c *cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
@@ -140,8 +140,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitDone
 	}
-	if !a.understood {
-		a.json = a.json || slices.Contains(args, "--json") // the flag may follow the unknown word
+	if !a.isParsed {
+		a.wantsJSON = a.wantsJSON || slices.Contains(args, "--json") // the flag may follow the unknown word
 		err = fmt.Errorf("%w: %w; see dltbatch --help", errUsage, err)
 	}
 	code := exitCode(err)
@@ -163,7 +163,7 @@ func (a *app) printError(err error, code int) {
 	case errors.Is(err, store.ErrNotMigrated):
 		advice = "are the DSN and --schema those of the application? Where they are, dltbatch migrate status shows the schema's version, and dltbatch migrate up makes the tables or brings them up to date"
 	}
-	if advice == "" || a.json {
+	if advice == "" || a.wantsJSON {
 		a.printErrorText(text, code)
 		return
 	}
@@ -173,8 +173,8 @@ func (a *app) printError(err error, code int) {
 
 // printErrorText writes the text of an error to the error output.
 func (a *app) printErrorText(text string, code int) {
-	if a.json {
-		_ = encode(a.err, failure{Error: text, Code: code})
+	if a.wantsJSON {
+		_ = encode(a.stderr, failure{Error: text, Code: code})
 		return
 	}
 	a.printErrorLine("dltbatch: " + text)
@@ -182,7 +182,7 @@ func (a *app) printErrorText(text string, code int) {
 
 // printErrorLine writes a line to the error output. It ignores the write's error, since there is
 // no other output.
-func (a *app) printErrorLine(line string) { _, _ = fmt.Fprintln(a.err, line) }
+func (a *app) printErrorLine(line string) { _, _ = fmt.Fprintln(a.stderr, line) }
 
 type failure struct {
 	Error string `json:"error"`
@@ -194,7 +194,7 @@ type failure struct {
 func (a *app) safeText(err error) string {
 	text := legible.Error(err)
 	if c, is := errors.AsType[*pgconn.ConnectError](err); is {
-		text = "the database was not reached: " + once(legible.Error(c.Unwrap()))
+		text = "the database was not reached: " + joinDistinctLines(legible.Error(c.Unwrap()))
 	}
 	names := slices.Clone(a.dsns)
 	for _, t := range a.namedTargets {
@@ -213,9 +213,9 @@ func (a *app) safeText(err error) string {
 	return redact.DSN(text)
 }
 
-// once joins the lines of a text and leaves out repeated lines, because pgx returns the same text
-// for each address that it tried.
-func once(text string) string {
+// joinDistinctLines joins the lines of a text and leaves out repeated lines, because pgx returns
+// the same text for each address that it tried.
+func joinDistinctLines(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
@@ -232,7 +232,7 @@ func (a *app) databaseCommand(c *cobra.Command, do func(ctx context.Context, db 
 		if err != nil {
 			return err
 		}
-		db, err := a.open(ctx, t)
+		db, err := a.openDatabase(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (a *app) plainCommand(c *cobra.Command, do func(ctx context.Context, args [
 	}
 	c.DisableFlagsInUseLine = true
 	c.RunE = func(c *cobra.Command, args []string) error {
-		a.understood = true
+		a.isParsed = true
 		if err := checkFilters(c); err != nil {
 			return err
 		}
@@ -287,16 +287,16 @@ func (a *app) root() *cobra.Command {
 		Use: "dltbatch", Short: "Shows and mends what a store of dltbatch holds", Long: rootHelp,
 		SilenceErrors: true, SilenceUsage: true, Version: release.Running(),
 	}
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	// The help texts of flags are wrapped, too.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	flags := root.PersistentFlags()
 	flags.StringArrayVar(&a.dsns, "dsn", nil, "the database, as `DSN`; again for each shard; default: the variable DLTBATCH_DSN")
 	flags.StringArrayVar(&a.schemas, "schema", nil, "PostgreSQL: the `SCHEMA` that holds the tables; again for each shard (default dltbatch)")
 	flags.StringVar(&a.prefix, "prefix", "", "PostgreSQL: the prefix of the tables' names")
-	flags.BoolVar(&a.json, "json", false, "print JSON, errors included")
+	flags.BoolVar(&a.wantsJSON, "json", false, "print JSON, errors included")
 	root.AddCommand(
 		a.status(), a.causes(), a.list(), a.search(), a.show(), a.explain(), a.lanes(), a.instances(), a.history(), a.settings(),
 		a.pause(), a.resume(), a.policy(), a.release(), a.requeue(), a.cancel(), a.decide(), a.withdraw(), a.acquit(), a.agree(),

@@ -30,25 +30,25 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Check(m)) }
 
-// screen is a test with a store upon which it runs the command.
-type screen struct {
+// testCommand is a test with a store upon which it runs the command.
+type testCommand struct {
 	*testing.T
 	st  store.Store
 	dsn string // "" means that the store is in this process
 
-	shards []store.Store // stores of this process that replace st; nil if there are no shards
-	down   int           // number of the shard that cannot be reached; 0 if all can
+	shards    []store.Store // stores of this process that replace st; nil if there are no shards
+	downShard int           // number of the shard that cannot be reached; 0 if all can
 
 	width int // columns of the terminal; 0 if there is none
 }
 
 // inStores runs a test on the memory store, and on a SQLite file that the command opens itself.
-func inStores(t *testing.T, run func(s *screen)) {
-	t.Run("memory", func(t *testing.T) { run(&screen{T: t, st: memory.New()}) })
+func inStores(t *testing.T, run func(s *testCommand)) {
+	t.Run("memory", func(t *testing.T) { run(&testCommand{T: t, st: memory.New()}) })
 	t.Run("sqlite", func(t *testing.T) { run(newFile(t)) })
 }
 
-func newFile(t *testing.T) *screen {
+func newFile(t *testing.T) *testCommand {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	db, err := sqliteopen.Open(path)
 	require.NoError(t, err)
@@ -56,35 +56,35 @@ func newFile(t *testing.T) *screen {
 	st, err := sqlite.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
-	return &screen{T: t, st: st, dsn: path}
+	return &testCommand{T: t, st: st, dsn: path}
 }
 
-// said is the exit code of a command, and what it printed.
-type said struct {
+// commandOutput is the exit code of a command, and what it printed.
+type commandOutput struct {
 	code     int
 	out, err string
 }
 
-// typed runs the command with this input.
-func (s *screen) typed(input string, args ...string) said {
+// runWithInput runs the command with this input.
+func (s *testCommand) runWithInput(input string, args ...string) commandOutput {
 	s.Helper()
 	var out, errs bytes.Buffer
 	a := newApp()
-	a.in, a.out, a.err, a.colour, a.width = strings.NewReader(input), &out, &errs, false, s.width
-	a.env = func(name string) string {
+	a.stdin, a.stdout, a.stderr, a.hasColour, a.width = strings.NewReader(input), &out, &errs, false, s.width
+	a.getenv = func(name string) string {
 		require.Equal(s, "DLTBATCH_DSN", name)
 		return s.dsn
 	}
-	a.user = func() (string, error) { return "ada", nil }
+	a.userName = func() (string, error) { return "ada", nil }
 	if s.dsn == "" {
-		a.open = s.open
+		a.openDatabase = s.open
 	}
 	code := a.run(s.Context(), args)
-	return said{code, out.String(), errs.String()}
+	return commandOutput{code, out.String(), errs.String()}
 }
 
 // open opens a store of this process. The schema of a target is the number of a shard.
-func (s *screen) open(_ context.Context, t target) (*database, error) {
+func (s *testCommand) open(_ context.Context, t target) (*database, error) {
 	if s.shards == nil {
 		return newDatabase(s.st, func() {})
 	}
@@ -93,7 +93,7 @@ func (s *screen) open(_ context.Context, t target) (*database, error) {
 	db, err := newDatabase(s.shards[i], func() {})
 	require.NoError(s, err)
 	db.shard = func(context.Context) (store.Shard, error) {
-		if s.down > 0 && i == s.down {
+		if s.downShard > 0 && i == s.downShard {
 			return store.Shard{}, errors.New("connection refused")
 		}
 		return store.Shard{Set: "pay", Number: i, Of: len(s.shards)}, nil
@@ -101,40 +101,40 @@ func (s *screen) open(_ context.Context, t target) (*database, error) {
 	return db, nil
 }
 
-// does runs the command, requires success, and returns its output.
-func (s *screen) does(args ...string) string {
+// runOK runs the command, requires success, and returns its output.
+func (s *testCommand) runOK(args ...string) string {
 	s.Helper()
-	got := s.typed("", args...)
+	got := s.runWithInput("", args...)
 	require.Equal(s, exitDone, got.code, "%v: %s", args, got.err)
 	require.Empty(s, got.err)
 	return got.out
 }
 
-// fails runs the command, requires this exit code, and returns its error output.
-func (s *screen) fails(code int, args ...string) string {
+// runFailing runs the command, requires this exit code, and returns its error output.
+func (s *testCommand) runFailing(code int, args ...string) string {
 	s.Helper()
-	got := s.typed("", args...)
+	got := s.runWithInput("", args...)
 	require.Equal(s, code, got.code, "%v: %s%s", args, got.out, got.err)
 	return got.err
 }
 
-// reads runs the command with --json and decodes its output.
-func reads[T any](s *screen, args ...string) (v T) {
+// runJSON runs the command with --json and decodes its output.
+func runJSON[T any](s *testCommand, args ...string) (v T) {
 	s.Helper()
-	d := json.NewDecoder(strings.NewReader(s.does(append(args, "--json")...)))
+	d := json.NewDecoder(strings.NewReader(s.runOK(append(args, "--json")...)))
 	d.DisallowUnknownFields()
 	require.NoError(s, d.Decode(&v))
 	return v
 }
 
-func (s *screen) add(service batch.ServiceID, ids ...batch.ID) {
+func (s *testCommand) add(service batch.ServiceID, ids ...batch.ID) {
 	s.Helper()
 	for _, id := range ids {
 		require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: service, ID: id, Payload: []byte("payload of " + id)}))
 	}
 }
 
-func (s *screen) see(id batch.ID) batch.Record {
+func (s *testCommand) readRecord(id batch.ID) batch.Record {
 	s.Helper()
 	recs, _, err := s.st.Find(s.Context(), store.FindQuery{ID: id})
 	require.NoError(s, err)
@@ -142,8 +142,8 @@ func (s *screen) see(id batch.ID) batch.Record {
 	return recs[0]
 }
 
-// serves writes the record that a Runner serves the services.
-func (s *screen) serves(services ...batch.ServiceID) {
+// recordServing writes the record that a Runner serves the services.
+func (s *testCommand) recordServing(services ...batch.ServiceID) {
 	s.Helper()
 	traits := dlt.Traits{Name: "ledger", ResendHarmlessFor: dlt.Forever}
 	for _, service := range services {
@@ -156,8 +156,8 @@ func (s *screen) serves(services ...batch.ServiceID) {
 	require.NoError(s, err)
 }
 
-// ends makes the attempt of the first batch of a lane end with a finding.
-func (s *screen) ends(service batch.ServiceID, f store.Finding) {
+// endAttempt makes the attempt of the first batch of a lane end with a finding.
+func (s *testCommand) endAttempt(service batch.ServiceID, f store.Finding) {
 	s.Helper()
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 1, TTL: time.Minute, Instance: "one"}
 	claimed, err := s.st.Claim(s.Context(), q, queuer.Choose(queuer.Serial(), nil, func(_ batch.ServiceID, err error) { require.NoError(s, err) }))
@@ -177,12 +177,12 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 // An unknown subcommand is a usage error. It must not succeed like a request for help, because a
 // script would continue.
 func TestWrongCommandsAreWrongUse(t *testing.T) {
-	s := &screen{T: t, st: memory.New()}
+	s := &testCommand{T: t, st: memory.New()}
 	for _, args := range [][]string{{"migrate", "upp"}, {"migrate"}, {"bulk", "prevew", "cancel"}, {"bulk"}, {"statsu"}} {
-		require.Contains(t, s.fails(exitUsage, args...), "dltbatch --help", args)
-		require.Contains(t, s.fails(exitUsage, append(args, "--json")...), `"code": 2`, args)
+		require.Contains(t, s.runFailing(exitUsage, args...), "dltbatch --help", args)
+		require.Contains(t, s.runFailing(exitUsage, append(args, "--json")...), `"code": 2`, args)
 	}
-	require.Contains(t, s.does("bulk", "--help"), "preview")
+	require.Contains(t, s.runOK("bulk", "--help"), "preview")
 }
 
 // Ctrl-C ends the command also while it waits for a confirmation.
@@ -193,8 +193,8 @@ func TestConfirmationEndsWithTheContext(t *testing.T) {
 		in, w := io.Pipe()
 		var errs bytes.Buffer
 		a := newApp()
-		a.in, a.err = in, &errs
-		c := &consent{a: a}
+		a.stdin, a.stderr = in, &errs
+		c := &consent{app: a}
 		require.ErrorIs(t, c.confirm(ctx, "cancel", "Really?", func(*page) {}), errUnconfirmed)
 		require.Contains(t, errs.String(), "Type cancel")
 		require.NoError(t, w.Close()) // the terminal closes when the process ends

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) bulk() *cobra.Command {
-	c := group(&cobra.Command{Use: "bulk", Short: "One act upon many batches"})
+	c := requireSubcommand(&cobra.Command{Use: "bulk", Short: "One act upon many batches"})
 	c.AddCommand(a.preview(), a.runBulk(), a.resumeBulk(), a.cancelBulk(), a.showBulk(), a.listBulks())
 	return c
 }
@@ -41,11 +41,11 @@ they are now, and a token that stands for them. The JSON is operator.Selection.`
 	completeFlag(c, "ruling", asText(batch.Rulings()))
 	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) (err error) {
 		b.Action = batch.Action(args[0])
-		if _, err := read(ctx, &databases{a: a, list: []*database{db}}); err != nil {
+		if _, err := read(ctx, &databases{app: a, list: []*database{db}}); err != nil {
 			return err
 		}
 		if word != "" {
-			if b.Ruling, err = ruling(word); err != nil {
+			if b.Ruling, err = parseRuling(word); err != nil {
 				return err
 			}
 		}
@@ -136,11 +136,11 @@ itself: "dltbatch bulk resume TOKEN" goes on from any machine, as the same run a
 	c.Flags().StringVar(&token, "token", "", "the `TOKEN` of the preview that you saw; required")
 	t := a.addActFlags(c, true)
 	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) error {
-		by, err := t.who()
+		by, err := t.actor()
 		if err != nil {
 			return err
 		}
-		sel, err := a.readSelectionFile(args[0], t.yes)
+		sel, err := a.readSelectionFile(args[0], t.saidYes)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ itself: "dltbatch bulk resume TOKEN" goes on from any machine, as the same run a
 }
 
 func (a *app) readSelectionFile(file string, yes bool) (sel operator.Selection, err error) {
-	in := a.in
+	in := a.stdin
 	switch {
 	case file != "-":
 		f, err := os.Open(file)

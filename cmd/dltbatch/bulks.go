@@ -27,7 +27,7 @@ stops. The end is the report of the whole action, as that of "dltbatch bulk run"
 	}
 	t := a.addActFlags(c, true)
 	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) error {
-		by, err := t.who()
+		by, err := t.actor()
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (a *app) carryOut(ctx context.Context, db *database, token string, by batch
 		return err
 	}
 	p, err := s.Resume(ctx, token, by, func(p operator.Progress) {
-		if !a.json {
+		if !a.wantsJSON {
 			a.printErrorLine(fmt.Sprintf("%d of %d", p.Next, p.Selected))
 		}
 	})
@@ -96,7 +96,7 @@ done.`,
 	}
 	t := a.addActFlags(c, false)
 	return a.databaseCommand(c, func(ctx context.Context, db *database, args []string) error {
-		by, err := t.who()
+		by, err := t.actor()
 		if err != nil {
 			return err
 		}

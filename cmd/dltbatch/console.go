@@ -18,9 +18,9 @@ import (
 
 // Limits of the console's server.
 const (
-	headerTime  = 10 * time.Second
-	requestTime = 90 * time.Second // longer than the console may take for a form
-	stopTime    = 5 * time.Second
+	headerTimeLimit  = 10 * time.Second
+	requestTimeLimit = 90 * time.Second // longer than the console may take for a form
+	stopTimeLimit    = 5 * time.Second
 )
 
 // consoleAnswer is what "console" prints before it serves.
@@ -90,7 +90,7 @@ its search are about all of them, and each has its own pages below.`,
 			return errors.Join(err, l.Close())
 		}
 		server := &http.Server{
-			Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: requestTime,
+			Handler: handler, ReadHeaderTimeout: headerTimeLimit, ReadTimeout: requestTimeLimit, WriteTimeout: requestTimeLimit, IdleTimeout: requestTimeLimit,
 			ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 		}
 		server.RegisterOnShutdown(pages.Close)
@@ -107,7 +107,7 @@ func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 		return err
 	case <-ctx.Done():
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeLimit)
 	defer cancel()
 	err := s.Shutdown(stopping)
 	if err != nil {
@@ -122,7 +122,7 @@ func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 // logger returns a logger that writes to the error output. It removes the data source name from
 // errors.
 func (a *app) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
 		if err, is := at.Value.Any().(error); is {
 			return slog.String(at.Key, a.safeText(err))
 		}

@@ -20,17 +20,17 @@ import (
 	"github.com/dltbatch/dltbatch/batch"
 )
 
-// served runs "dltbatch console" until stop is called. stop returns the exit code and the error
-// output.
-func (s *screen) served(args ...string) (at consoleAnswer, stop func() (int, string)) {
+// serveConsole runs "dltbatch console" until stop is called. stop returns the exit code and the
+// error output.
+func (s *testCommand) serveConsole(args ...string) (at consoleAnswer, stop func() (int, string)) {
 	s.Helper()
 	out, in := io.Pipe()
 	var errs bytes.Buffer
 	a := newApp()
-	a.out, a.err, a.colour = in, &errs, false
-	a.env = func(string) string { return s.dsn }
+	a.stdout, a.stderr, a.hasColour = in, &errs, false
+	a.getenv = func(string) string { return s.dsn }
 	if s.dsn == "" {
-		a.open = s.open
+		a.openDatabase = s.open
 	}
 	ctx, cancel := context.WithCancel(s.Context())
 	code := make(chan int, 1)
@@ -45,8 +45,8 @@ func (s *screen) served(args ...string) (at consoleAnswer, stop func() (int, str
 	}
 }
 
-// visit sends a request to the console as a browser does.
-func (s *screen) visit(c *http.Client, method, address, host string, form url.Values) (int, string) {
+// request sends a request to the console as a browser does.
+func (s *testCommand) request(c *http.Client, method, address, host string, form url.Values) (int, string) {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), method, address, strings.NewReader(form.Encode()))
 	require.NoError(s, err)
@@ -65,32 +65,32 @@ func (s *screen) visit(c *http.Client, method, address, host string, form url.Va
 // The command serves the console, read-only without an actor, and otherwise with the actor of the
 // command line.
 func TestConsole(t *testing.T) {
-	inStores(t, func(s *screen) {
+	inStores(t, func(s *testCommand) {
 		s.add("s", "b1")
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 		pause := url.Values{"do": {"pause"}, "service": {"s"}, "version": {"0"}, "reason": {"ticket 17"}}
 
-		at, stop := s.served()
+		at, stop := s.serveConsole()
 		assert.Empty(s, at.Actor)
-		code, text := s.visit(client, http.MethodGet, at.URL, "", nil)
+		code, text := s.request(client, http.MethodGet, at.URL, "", nil)
 		assert.Equal(s, http.StatusOK, code)
 		assert.Contains(s, text, "read-only")
-		code, _ = s.visit(client, http.MethodPost, at.URL+"act", "", pause)
+		code, _ = s.request(client, http.MethodPost, at.URL+"act", "", pause)
 		assert.Equal(s, http.StatusForbidden, code)
 		for host, want := range map[string]int{
 			"localhost:8190": http.StatusOK, "[::1]:8190": http.StatusOK, "127.0.0.1": http.StatusOK,
 			"evil.example": http.StatusMisdirectedRequest, "127.0.0.1.evil.example:8190": http.StatusMisdirectedRequest, "192.0.2.1": http.StatusMisdirectedRequest,
 		} {
-			code, _ = s.visit(client, http.MethodGet, at.URL+"lanes", host, nil)
+			code, _ = s.request(client, http.MethodGet, at.URL+"lanes", host, nil)
 			assert.Equal(s, want, code, host)
 		}
 		exit, errs := stop()
 		assert.Equal(s, exitDone, exit, errs)
 		assert.Empty(s, errs)
 
-		at, stop = s.served("--actor", "ada", "--behind-proxy")
+		at, stop = s.serveConsole("--actor", "ada", "--behind-proxy")
 		assert.Equal(s, "ada", at.Actor)
-		code, _ = s.visit(client, http.MethodPost, at.URL+"act", "queue.example", pause)
+		code, _ = s.request(client, http.MethodPost, at.URL+"act", "queue.example", pause)
 		assert.Equal(s, http.StatusOK, code)
 		exit, errs = stop()
 		assert.Equal(s, exitDone, exit, errs)
@@ -105,7 +105,7 @@ func TestConsoleLogsNoSecrets(t *testing.T) {
 	const secret = "hunter2-Zq"
 	var errs bytes.Buffer
 	a := newApp()
-	a.err, a.namedTargets = &errs, []target{{dsn: "postgres://ada:" + secret + "@db/queue"}}
+	a.stderr, a.namedTargets = &errs, []target{{dsn: "postgres://ada:" + secret + "@db/queue"}}
 	a.logger().ErrorContext(t.Context(), "it failed", slog.Any("error", fmt.Errorf("dial %s: refused", a.namedTargets[0].dsn)))
 	assert.Contains(t, errs.String(), "refused")
 	assert.NotContains(t, errs.String(), secret)
@@ -113,16 +113,16 @@ func TestConsoleLogsNoSecrets(t *testing.T) {
 
 // An address that others reach is refused before it is opened.
 func TestConsoleRefusesOtherAddresses(t *testing.T) {
-	s := &screen{T: t, dsn: newFile(t).dsn}
+	s := &testCommand{T: t, dsn: newFile(t).dsn}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // without this, the test would hang if an address were not refused
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0"} {
 		var errs bytes.Buffer
 		a := newApp()
-		a.out, a.err, a.env = io.Discard, &errs, func(string) string { return s.dsn }
+		a.stdout, a.stderr, a.getenv = io.Discard, &errs, func(string) string { return s.dsn }
 		assert.Equal(t, exitUsage, a.run(ctx, []string{"console", "--listen", address}), address)
 		assert.Contains(t, errs.String(), "--behind-proxy", address)
 	}
-	s.fails(exitUsage, "console", "--listen", "nowhere")
-	s.fails(exitUsage, "console", "--actor", "")
+	s.runFailing(exitUsage, "console", "--listen", "nowhere")
+	s.runFailing(exitUsage, "console", "--actor", "")
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-var write = flag.Bool("command.write", false, "write docs/command.md from the commands' help")
+var writeDocs = flag.Bool("command.write", false, "write docs/command.md from the commands' help")
 
 // docs/command.md has the same text as the commands' help.
 func TestDocs(t *testing.T) {
@@ -49,7 +49,7 @@ Built without cgo (`+"`CGO_ENABLED=0`"+`) it is a static program, and opens SQLi
 
 | code | meaning |
 |---|---|
-`, root.Long, block(root.PersistentFlags().FlagUsagesWrapped(100)))
+`, root.Long, codeBlock(root.PersistentFlags().FlagUsagesWrapped(100)))
 	for code, meaning := range exitCodes {
 		fmt.Fprintf(&b, "| %d | %s |\n", code, meaning)
 	}
@@ -66,7 +66,7 @@ RFC 3339 in UTC, and states, causes and policies are words.
 			for line := range strings.Lines(c.Long + "\n" + c.UsageString()) {
 				assert.LessOrEqual(t, len(strings.TrimSpace(line)), 100, "%s: %s", c.CommandPath(), line)
 			}
-			fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\n%s", c.CommandPath(), c.Short, c.Long, block(c.UseLine()+"\n"+c.LocalNonPersistentFlags().FlagUsagesWrapped(100)))
+			fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\n%s", c.CommandPath(), c.Short, c.Long, codeBlock(c.UseLine()+"\n"+c.LocalNonPersistentFlags().FlagUsagesWrapped(100)))
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)
@@ -75,9 +75,9 @@ RFC 3339 in UTC, and states, causes and policies are words.
 	for _, c := range root.Commands() {
 		walk(c)
 	}
-	b.WriteString(shapes(t))
+	b.WriteString(answerShapes(t))
 	path := filepath.Join("..", "..", "docs", "command.md")
-	if *write {
+	if *writeDocs {
 		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o644))
 	}
 	have, err := os.ReadFile(path)
@@ -85,7 +85,7 @@ RFC 3339 in UTC, and states, causes and policies are words.
 	require.Equal(t, b.String(), string(have), "go test ./cmd/dltbatch -run TestDocs -command.write")
 }
 
-func block(s string) string {
+func codeBlock(s string) string {
 	return "```\n" + strings.TrimRight(s, "\n") + "\n```\n"
 }
 
@@ -99,19 +99,19 @@ var answers = []struct {
 	{"cancel, requeue, decide, withdraw, acquit, a line of export", batch.Record{}}, {"pause, resume, policy, release", batch.Control{}},
 	{"bulk preview", operator.Selection{}}, {"bulk run, resume, cancel, show", bulkAnswer{}}, {"bulk list", bulkList{}}, {"orders", ordersAnswer{}}, {"a line of export --orders", order.Record{}},
 	{"migrate", schemaAnswer{}}, {"move", moveAnswer{}}, {"prune", pruneAnswer{}}, {"doctor", diagnosis{}}, {"console", consoleAnswer{}}, {"an error", failure{}},
-	{"status of several shards", shardsWrong[statusAnswer]{}}, {"causes of several shards", shardsWrong[causesAnswer]{}}, {"instances of several shards", shardsWrong[instanceList]{}},
+	{"status of several shards", shardIncidents[statusAnswer]{}}, {"causes of several shards", shardIncidents[causesAnswer]{}}, {"instances of several shards", shardIncidents[instanceList]{}},
 	{"doctor of several shards", shardAnswers[diagnosis]{}}, {"pause --all, resume --all of several shards", shardAnswers[batch.Control]{}},
 }
 
-// title returns the name of a type, with the package paths of its type arguments left out.
-func title(r reflect.Type) string {
-	return paths.ReplaceAllString(strings.TrimPrefix(r.String(), "main."), "[")
+// typeTitle returns the name of a type, with the package paths of its type arguments left out.
+func typeTitle(r reflect.Type) string {
+	return packagePaths.ReplaceAllString(strings.TrimPrefix(r.String(), "main."), "[")
 }
 
-var paths = regexp.MustCompile(`\[[^\]]*/(main\.|dltbatch\.)?`)
+var packagePaths = regexp.MustCompile(`\[[^\]]*/(main\.|dltbatch\.)?`)
 
-// shapes returns the fields of all answers, as text for docs/command.md.
-func shapes(t *testing.T) string {
+// answerShapes returns the fields of all answers, as text for docs/command.md.
+func answerShapes(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("\n## The JSON\n\nA field with ? may be absent. [] is a list, {} an object with names as the state or the setting.\n\n| answer of | type |\n|---|---|\n")
 	var todo []reflect.Type
@@ -142,7 +142,7 @@ func shapes(t *testing.T) string {
 			seen[r] = true
 			todo = append(todo, r)
 		}
-		return title(r)
+		return typeTitle(r)
 	}
 	for _, a := range answers {
 		fmt.Fprintf(&b, "| %s | `%s` |\n", a.command, name(reflect.TypeOf(a.answer)))
@@ -161,22 +161,22 @@ func shapes(t *testing.T) string {
 			}
 			fields = append(fields, fmt.Sprintf("`%s` %s", tag, name(f.Type)))
 		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", title(todo[i]), strings.Join(fields, ", "))
+		fmt.Fprintf(&b, "| `%s` | %s |\n", typeTitle(todo[i]), strings.Join(fields, ", "))
 	}
 	return b.String()
 }
 
 // Shell completion completes commands, states and outcomes.
 func TestCompletion(t *testing.T) {
-	s := &screen{T: t}
+	s := &testCommand{T: t}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		require.NotEmpty(t, s.does("completion", shell))
+		require.NotEmpty(t, s.runOK("completion", shell))
 	}
 	for want, args := range map[string][]string{
 		"causes": {"__complete", "cau"}, "submitting": {"__complete", "list", "--state", ""}, "not_executed_send_again": {"__complete", "decide", "b1", ""},
 		"quarantined": {"__complete", "bulk", "preview", "--cause", ""}, "dequeued": {"__complete", "orders", "--state", ""},
 	} {
-		require.Contains(t, s.typed("", args...).out, want, "%v", args)
+		require.Contains(t, s.runWithInput("", args...).out, want, "%v", args)
 	}
 }
 

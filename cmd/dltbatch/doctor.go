@@ -39,7 +39,7 @@ type exam struct {
 	db       *database
 	t        target
 	findings []finding
-	safe     func(error) string // returns the text of an error without the data source name
+	safeText func(error) string // returns the text of an error without the data source name
 }
 
 func (x *exam) addGood(check, format string, args ...any) {
@@ -62,9 +62,9 @@ func (x *exam) addFinding(ok bool, check, do, format string, args ...any) {
 // addUnlessEmpty adds a finding: a good one if the list is empty, otherwise a bad one with the
 // first entries of the list.
 func (x *exam) addUnlessEmpty(check, empty, do string, list []string) {
-	const most = 5
-	named := strings.Join(list[:min(len(list), most)], ", ")
-	if len(list) > most {
+	const maxShown = 5
+	named := strings.Join(list[:min(len(list), maxShown)], ", ")
+	if len(list) > maxShown {
 		named += ", ..."
 	}
 	x.addFinding(len(list) == 0, check, do, "%s", map[bool]string{true: empty, false: fmt.Sprintf("%d: %s", len(list), named)}[len(list) == 0])
@@ -91,7 +91,7 @@ and "findings", each with "check", "ok", "found" and "do".`,
 	}
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) error {
 		answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (diagnosis, error) {
-			x := &exam{db: db, t: db.t, safe: a.safeText}
+			x := &exam{db: db, t: db.t, safeText: a.safeText}
 			err := x.checkAll(ctx)
 			return diagnosis{OK: !slices.ContainsFunc(x.findings, func(f finding) bool { return !f.OK }), Findings: x.findings}, err
 		})
@@ -171,8 +171,8 @@ func (x *exam) checkAll(ctx context.Context) error {
 	if x.db.postgres != nil || x.db.sqlite != nil {
 		s, _, err := x.db.schema(ctx)
 		if errors.Is(err, store.ErrUnreleasedSchema) {
-			x.addBad("schema", "make a new database, and dltbatch migrate up", "%s", x.safe(err))
-			return x.server(ctx)
+			x.addBad("schema", "make a new database, and dltbatch migrate up", "%s", x.safeText(err))
+			return x.checkServer(ctx)
 		}
 		if err != nil {
 			return err
@@ -183,31 +183,31 @@ func (x *exam) checkAll(ctx context.Context) error {
 		}
 		x.addFinding(s.Current, "schema", do, "version %d; this program knows %d", s.Have, s.Want)
 		if !s.Current {
-			return x.server(ctx) // the role may not read a table
+			return x.checkServer(ctx) // the role may not read a table
 		}
 	}
-	if err := x.server(ctx); err != nil {
+	if err := x.checkServer(ctx); err != nil {
 		return err
 	}
 	for _, look := range []struct {
 		check string
-		at    func(context.Context) error
-	}{{"incidents", x.incidents}, {"instances", x.instances}, {"settings", x.settings}, {"upkeep", x.upkeep}, {"hints", x.hints}} {
-		if err := look.at(ctx); ctx.Err() != nil {
+		run   func(context.Context) error
+	}{{"incidents", x.checkIncidents}, {"instances", x.checkInstances}, {"settings", x.checkSettings}, {"upkeep", x.checkUpkeep}, {"hints", x.checkHints}} {
+		if err := look.run(ctx); ctx.Err() != nil {
 			return err
 		} else if err != nil { // a setting or a schema with which the store refuses to work
-			x.addBad(look.check, "mend the findings above, and ask again", "cannot be looked at: %s", x.safe(err))
+			x.addBad(look.check, "mend the findings above, and ask again", "cannot be looked at: %s", x.safeText(err))
 		}
 	}
 	return nil
 }
 
-// server checks the PostgreSQL server itself.
-func (x *exam) server(ctx context.Context) error {
+// checkServer checks the PostgreSQL server itself.
+func (x *exam) checkServer(ctx context.Context) error {
 	if x.db.postgres == nil {
 		return nil
 	}
-	for _, look := range []func(context.Context) error{x.serverSettings, x.clock, x.pooler, x.snapshots, x.vacuum} {
+	for _, look := range []func(context.Context) error{x.checkServerSettings, x.checkClock, x.checkPooler, x.checkSnapshots, x.checkVacuum} {
 		if err := look(ctx); err != nil {
 			return err
 		}
@@ -215,9 +215,9 @@ func (x *exam) server(ctx context.Context) error {
 	return nil
 }
 
-// serverSettings checks the settings on which a store's promises depend. The list of settings is
-// the store's own.
-func (x *exam) serverSettings(ctx context.Context) error {
+// checkServerSettings checks the settings on which a store's promises depend. The list of settings
+// is the store's own.
+func (x *exam) checkServerSettings(ctx context.Context) error {
 	list := pgsettings.For(pgsettings.Doctor, false)
 	var version, number string
 	var standby bool
@@ -243,7 +243,7 @@ func (x *exam) serverSettings(ctx context.Context) error {
 	return nil
 }
 
-func (x *exam) clock(ctx context.Context) error {
+func (x *exam) checkClock(ctx context.Context) error {
 	before := time.Now()
 	var now time.Time
 	if err := x.db.postgres.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
@@ -256,9 +256,9 @@ func (x *exam) clock(ctx context.Context) error {
 	return nil
 }
 
-// pooler checks whether a pooler stands in front of the server. When a connection begins,
+// checkPooler checks whether a pooler stands in front of the server. When a connection begins,
 // PostgreSQL sends the number of its process, and PgBouncer sends a number of its own.
-func (x *exam) pooler(ctx context.Context) error {
+func (x *exam) checkPooler(ctx context.Context) error {
 	conn, err := x.db.postgres.Acquire(ctx)
 	if err != nil {
 		return err
@@ -278,15 +278,15 @@ func (x *exam) pooler(ctx context.Context) error {
 	return nil
 }
 
-func (x *exam) snapshots(ctx context.Context) error {
-	const text = `SELECT pid, coalesce(application_name, ''), coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
+func (x *exam) checkSnapshots(ctx context.Context) error {
+	const query = `SELECT pid, coalesce(application_name, ''), coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
 	FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 		AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - make_interval(secs => $1)
 	ORDER BY xact_start LIMIT 1`
 	var pid int
 	var application, state string
 	var seconds float64
-	rows, err := x.db.postgres.Query(ctx, text, maxSnapshotAge.Seconds())
+	rows, err := x.db.postgres.Query(ctx, query, maxSnapshotAge.Seconds())
 	if err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (x *exam) snapshots(ctx context.Context) error {
 	return nil
 }
 
-func (x *exam) vacuum(ctx context.Context) error {
+func (x *exam) checkVacuum(ctx context.Context) error {
 	schema := x.t.schemaName()
 	var worst string
 	var dead, live int64
@@ -351,8 +351,8 @@ func (x *exam) vacuum(ctx context.Context) error {
 	return nil
 }
 
-// incidents adds the present incidents, the same as every other command shows.
-func (x *exam) incidents(ctx context.Context) error {
+// checkIncidents adds the present incidents, the same as every other command shows.
+func (x *exam) checkIncidents(ctx context.Context) error {
 	s, err := x.db.situation(ctx)
 	if err != nil {
 		return err
@@ -373,8 +373,8 @@ func (x *exam) incidents(ctx context.Context) error {
 	return nil
 }
 
-// instances checks the instances that run.
-func (x *exam) instances(ctx context.Context) error {
+// checkInstances checks the instances that run.
+func (x *exam) checkInstances(ctx context.Context) error {
 	s, err := x.db.stats(ctx, false)
 	if err != nil {
 		return err
@@ -396,8 +396,8 @@ func (x *exam) instances(ctx context.Context) error {
 	return nil
 }
 
-// settings checks the recorded settings, also those that no waiting batch needs.
-func (x *exam) settings(ctx context.Context) error {
+// checkSettings checks the recorded settings, also those that no waiting batch needs.
+func (x *exam) checkSettings(ctx context.Context) error {
 	if slices.ContainsFunc(x.findings, func(f finding) bool { return f.Check == string(operator.IncidentDisagree) }) {
 		return nil // an incident says so already
 	}
@@ -424,8 +424,8 @@ func (x *exam) settings(ctx context.Context) error {
 	return nil
 }
 
-// upkeep adds the warnings of the store itself.
-func (x *exam) upkeep(ctx context.Context) error {
+// checkUpkeep adds the warnings of the store itself.
+func (x *exam) checkUpkeep(ctx context.Context) error {
 	warnings, err := x.db.Store.Upkeep(ctx)
 	if err != nil {
 		return err
@@ -439,9 +439,9 @@ func (x *exam) upkeep(ctx context.Context) error {
 	return nil
 }
 
-// hints checks whether this program receives the hints of other processes. No promise depends on
-// hints, so without them the finding is still good.
-func (x *exam) hints(ctx context.Context) error {
+// checkHints checks whether this program receives the hints of other processes. No promise depends
+// on hints, so without them the finding is still good.
+func (x *exam) checkHints(ctx context.Context) error {
 	hearing, stop := context.WithTimeout(ctx, hearTimeLimit)
 	defer stop()
 	var live atomic.Pointer[string] // the way by which hints arrive
@@ -458,7 +458,7 @@ func (x *exam) hints(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return err
 	default:
-		x.addGood("hints", "not heard with this data source name (%s): an instance with the same one finds what other processes do by its scans", x.safe(err))
+		x.addGood("hints", "not heard with this data source name (%s): an instance with the same one finds what other processes do by its scans", x.safeText(err))
 	}
 	return nil
 }

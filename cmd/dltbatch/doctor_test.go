@@ -20,10 +20,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// troubles returns the bad findings of doctor, by the name of the check.
-func (s *screen) troubles() map[string]finding {
+// badFindings returns the bad findings of doctor, by the name of the check.
+func (s *testCommand) badFindings() map[string]finding {
 	s.Helper()
-	got := s.typed("", "doctor", "--json")
+	got := s.runWithInput("", "doctor", "--json")
 	var d diagnosis
 	require.NoError(s, json.Unmarshal([]byte(got.out), &d), got.err)
 	found := map[string]finding{}
@@ -42,14 +42,14 @@ func (s *screen) troubles() map[string]finding {
 
 // A correct set-up has no bad finding, and each fault has its own.
 func TestDoctor(t *testing.T) {
-	inStores(t, func(s *screen) {
-		assert.Contains(s, s.troubles(), "no_instance", "nobody runs")
+	inStores(t, func(s *testCommand) {
+		assert.Contains(s, s.badFindings(), "no_instance", "nobody runs")
 		one := store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}
 		require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, one))
-		s.serves("s")
+		s.recordServing("s")
 		s.add("s", "b1", "b2")
-		assert.Empty(s, s.troubles())
-		assert.Regexp(s, `(?m)^ok +hints +heard with this data source name \(in(otify on the write-ahead log| memory)\)$`, s.does("doctor"))
+		assert.Empty(s, s.badFindings())
+		assert.Regexp(s, `(?m)^ok +hints +heard with this data source name \(in(otify on the write-ahead log| memory)\)$`, s.runOK("doctor"))
 
 		two := one
 		two.ID, two.Version = "2", "v0.2.0"
@@ -60,7 +60,7 @@ func TestDoctor(t *testing.T) {
 			require.NoError(s, err)
 			return kept.Instances[0].Shared
 		}, time.Minute, time.Millisecond)
-		found := s.troubles()
+		found := s.badFindings()
 		assert.Contains(s, found, "versions")
 		assert.Contains(s, found["names of instances"].Found, "host-7")
 		assert.Len(s, found, 2)
@@ -72,13 +72,13 @@ func TestDoctor(t *testing.T) {
 		require.NoError(s, err)
 		_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 		require.NoError(s, err)
-		s.does("policy", "s", "halt", "--reason", "r")
-		s.ends("s", store.Refused)
-		found = s.troubles()
+		s.runOK("policy", "s", "halt", "--reason", "r")
+		s.endAttempt("s", store.Refused)
+		found = s.badFindings()
 		assert.Contains(s, found["settings of instances"].Found, `"ledger"`)
-		assert.Equal(s, "dltbatch release s --reason WHY", command(found["halted"].Do))
+		assert.Equal(s, "dltbatch release s --reason WHY", remedyCommandOf(found["halted"].Do))
 		assert.Len(s, found, 2)
-		assert.Contains(s, s.typed("", "doctor").out, "dltbatch agree SERVICE")
+		assert.Contains(s, s.runWithInput("", "doctor").out, "dltbatch agree SERVICE")
 	})
 }
 
@@ -87,13 +87,13 @@ func TestDoctorWithoutTables(t *testing.T) {
 	s := newFile(t)
 	s.dsn = filepath.Join(t.TempDir(), "empty.db")
 	require.NoError(t, os.WriteFile(s.dsn, nil, 0o600))
-	found := s.troubles()
+	found := s.badFindings()
 	assert.Contains(t, found["schema"].Do, "migrate up")
 	assert.Len(t, found, 1)
 }
 
-// command returns the command that the remedy do contains.
-func command(do string) string {
+// remedyCommandOf returns the command that the remedy do contains.
+func remedyCommandOf(do string) string {
 	_, c, _ := strings.Cut(do, "$ ")
 	return c
 }
@@ -101,14 +101,14 @@ func command(do string) string {
 // doctor reports a pause, with its age and the person.
 func TestDoctorFindsPauses(t *testing.T) {
 	st := memory.New()
-	s := &screen{T: t, st: st}
-	s.does("pause", "s", "--reason", "for a moment", "--yes")
+	s := &testCommand{T: t, st: st}
+	s.runOK("pause", "s", "--reason", "for a moment", "--yes")
 	st.StepClock(25 * time.Hour)
-	assert.Regexp(t, `^1 lane is paused\. Since .*, for 1d01h\. By ada: for a moment\.$`, s.troubles()["paused"].Found)
-	s.does("pause", "--all", "--reason", "for the night", "--yes")
-	f := s.troubles()["paused"]
+	assert.Regexp(t, `^1 lane is paused\. Since .*, for 1d01h\. By ada: for a moment\.$`, s.badFindings()["paused"].Found)
+	s.runOK("pause", "--all", "--reason", "for the night", "--yes")
+	f := s.badFindings()["paused"]
 	assert.Regexp(t, `^Everything is paused\. Since .* By ada: for the night\.$`, f.Found)
-	assert.Equal(t, "dltbatch resume --all --reason WHY", command(f.Do))
+	assert.Equal(t, "dltbatch resume --all --reason WHY", remedyCommandOf(f.Do))
 }
 
 // deafStore is a store that delivers no hints.
@@ -118,7 +118,7 @@ func (deafStore) Hear(context.Context, store.Listener) error { return store.ErrU
 
 // doctor says that no hints arrive, and that this is no fault.
 func TestDoctorHearsNothing(t *testing.T) {
-	s := &screen{T: t, st: deafStore{memory.New()}}
-	got := s.typed("", "doctor")
+	s := &testCommand{T: t, st: deafStore{memory.New()}}
+	got := s.runWithInput("", "doctor")
 	assert.Regexp(t, `(?m)^ok +hints +not heard with this data source name \(.+\)`, got.out)
 }

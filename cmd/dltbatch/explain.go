@@ -20,7 +20,7 @@ type explainAnswer struct {
 const maxExplainedRow = 10
 
 func (a *app) explain() *cobra.Command {
-	n := batchFlags{a: a}
+	n := batchFlags{app: a}
 	c := &cobra.Command{
 		Use: "explain [flags] [ID]", Short: "Why a batch does not move, and what moves it", Args: cobra.MaximumNArgs(1),
 		Long: `Says why a batch does not move, follows the batches in its way to the one at the front, and names

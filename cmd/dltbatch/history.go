@@ -16,9 +16,9 @@ type historyList struct {
 }
 
 func (a *app) history() *cobra.Command {
-	n := batchFlags{a: a}
-	var of string
-	var all bool
+	n := batchFlags{app: a}
+	var lane string
+	var ofEverything bool
 	var after string
 	var q store.ActsQuery
 	c := &cobra.Command{
@@ -30,8 +30,8 @@ everything as a whole (--all) it lists the oldest first. The JSON is an object w
 each a batch.Act, and "next" for --after.`,
 	}
 	n.addFlags(c)
-	c.Flags().StringVar(&of, "lane", "", "the acts upon this `SERVICE`")
-	c.Flags().BoolVar(&all, "all", false, "the acts upon everything as a whole")
+	c.Flags().StringVar(&lane, "lane", "", "the acts upon this `SERVICE`")
+	c.Flags().BoolVar(&ofEverything, "all", false, "the acts upon everything as a whole")
 	c.Flags().IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000, where all are listed")
 	c.Flags().StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list of all")
 	c.MarkFlagsMutuallyExclusive("lane", "all")
@@ -39,9 +39,9 @@ each a batch.Act, and "next" for --after.`,
 		var acts []batch.Act
 		var next store.Cursor
 		byLane, byBatch := c.Flags().Changed("lane"), len(args) > 0 || c.Flags().Changed("data-change-id")
-		ofAll := !byLane && !byBatch && !all
+		ofAll := !byLane && !byBatch && !ofEverything
 		switch {
-		case (byLane || all) && byBatch:
+		case (byLane || ofEverything) && byBatch:
 			return fmt.Errorf("%w: name a batch, a lane or --all", errUsage)
 		case !ofAll && (after != "" || c.Flags().Changed("limit")):
 			return fmt.Errorf("%w: --after and --limit are for the list of all acts", errUsage)
@@ -54,10 +54,10 @@ each a batch.Act, and "next" for --after.`,
 		case byLane:
 			var db *database
 			var service batch.ServiceID
-			if db, service, _, err = where.findLane(ctx, of); err == nil {
+			if db, service, _, err = where.findLane(ctx, lane); err == nil {
 				acts, err = db.desk.LaneHistory(ctx, batch.Only(service))
 			}
-		case all:
+		case ofEverything:
 			acts, _, err = joinPage(ctx, where, 0, func(a, b batch.Act) int { return a.At.Compare(b.At) }, nil,
 				func(ctx context.Context, db *database) (acts []batch.Act, _ store.Cursor, err error) {
 					acts, err = db.desk.LaneHistory(ctx, batch.Everything())

@@ -81,9 +81,9 @@ the incidents.`,
 
 // notPostedText says what an instance does not post, for how long, and why.
 func notPostedText(i store.Instance) string {
-	var not []string
+	var parts []string
 	for _, p := range i.Pauses {
-		not = append(not, "posts nothing"+operator.NotPosted(i, p)+" for "+ageText(p.For+i.Unseen)+": "+incident.LedgerClosed(p.Kind))
+		parts = append(parts, "posts nothing"+operator.NotPosted(i, p)+" for "+ageText(p.For+i.Unseen)+": "+incident.LedgerClosed(p.Kind))
 	}
-	return strings.Join(not, "; ")
+	return strings.Join(parts, "; ")
 }

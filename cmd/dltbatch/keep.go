@@ -27,7 +27,7 @@ var orderStates = []order.State{order.Queued, order.Dequeued, order.Confirmed, o
 
 func (a *app) orders() *cobra.Command {
 	var q order.ListQuery
-	var of, after string
+	var lane, after string
 	var states []string
 	c := &cobra.Command{
 		Use: "orders [flags]", Short: "Orders of auto-batching by age",
@@ -36,7 +36,7 @@ each a order.Record, and "next" for --after.`,
 	}
 	f := c.Flags()
 	f.String("party", "", "only of this `PARTY`")
-	f.StringVar(&of, "batch", "", "only the orders of the batch with this `ID`")
+	f.StringVar(&lane, "batch", "", "only the orders of the batch with this `ID`")
 	f.StringSliceVar(&states, "state", nil, "only these states: "+join(orderStates))
 	f.IntVar(&q.Limit, "limit", 100, "how many at most, up to 1000")
 	f.StringVar(&after, "after", "", "go on from the `CURSOR` of an earlier list")
@@ -47,7 +47,7 @@ each a order.Record, and "next" for --after.`,
 			return err
 		}
 		if f.Changed("batch") {
-			if q.Batch, err = where.findBatchID(ctx, of); err != nil {
+			if q.Batch, err = where.findBatchID(ctx, lane); err != nil {
 				return err
 			}
 		}
@@ -109,11 +109,11 @@ func (a *app) export() *cobra.Command {
 	f.String("service", "", "only this `SERVICE`, or party")
 	f.StringSliceVar(&states, "state", nil, "only these states")
 	return a.databaseCommand(c, func(ctx context.Context, db *database, _ []string) (err error) {
-		_, of, err := a.laneOfFlag(ctx, &databases{a: a, list: []*database{db}}, c, "service")
+		_, of, err := a.laneOfFlag(ctx, &databases{app: a, list: []*database{db}}, c, "service")
 		if err != nil {
 			return err
 		}
-		lines := json.NewEncoder(a.out)
+		lines := json.NewEncoder(a.stdout)
 		lines.SetEscapeHTML(false)
 		const page = 1000
 		if ofOrders {
@@ -169,7 +169,7 @@ so it keeps the id of each batch: a late Add of the same batch is not sent again
 		if older < time.Hour {
 			return fmt.Errorf("%w: give --older-than, an hour or more", errUsage)
 		}
-		t := &consent{a: a, yes: yes}
+		t := &consent{app: a, saidYes: yes}
 		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", ageText(older)), func(*page) {}); err != nil {
 			return err
 		}

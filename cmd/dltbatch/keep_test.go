@@ -19,38 +19,38 @@ import (
 )
 
 func TestOrdersAndExport(t *testing.T) {
-	inStores(t, func(s *screen) {
+	inStores(t, func(s *testCommand) {
 		s.add("s", "b1", "b2")
 		s.add("other", "b3")
 		keeper := s.st.(order.Store)
 		require.NoError(s, keeper.AddOrders(s.Context(), order.Order{ID: "o1", Party: "p", Payload: []byte("x")}, order.Order{ID: "o2", Party: "q", Payload: []byte("x")}))
-		list := reads[ordersAnswer](s, "orders", "--party", "p", "--state", "queued")
+		list := runJSON[ordersAnswer](s, "orders", "--party", "p", "--state", "queued")
 		require.Len(s, list.Orders, 1)
 		assert.Equal(s, order.ID("o1"), list.Orders[0].ID)
-		assert.Regexp(s, `(?m)^q +o2 +queued`, s.does("orders"))
+		assert.Regexp(s, `(?m)^q +o2 +queued`, s.runOK("orders"))
 		require.NoError(s, keeper.AddOrders(s.Context(), order.Order{ID: "o3", Party: "r", Key: "invoice 4711", Payload: []byte("x")}))
-		assert.Regexp(s, `(?m)^q +o2 +- +queued.*\nr +o3 +invoice 4711 +queued`, s.does("orders"))
-		assert.Empty(s, reads[ordersAnswer](s, "orders", "--batch", "b1").Orders)
+		assert.Regexp(s, `(?m)^q +o2 +- +queued.*\nr +o3 +invoice 4711 +queued`, s.runOK("orders"))
+		assert.Empty(s, runJSON[ordersAnswer](s, "orders", "--batch", "b1").Orders)
 
-		lines := strings.Split(strings.TrimSpace(s.does("export", "--service", "s")), "\n")
+		lines := strings.Split(strings.TrimSpace(s.runOK("export", "--service", "s")), "\n")
 		require.Len(s, lines, 2)
 		var rec batch.Record
 		require.NoError(s, json.Unmarshal([]byte(lines[0]), &rec))
-		assert.Equal(s, s.see("b1"), rec)
-		assert.Equal(s, 3, strings.Count(s.does("export"), "\n"))
-		assert.Equal(s, 3, strings.Count(s.does("export", "--orders"), "\n"))
-		assert.Empty(s, s.does("export", "--state", "committed"))
+		assert.Equal(s, s.readRecord("b1"), rec)
+		assert.Equal(s, 3, strings.Count(s.runOK("export"), "\n"))
+		assert.Equal(s, 3, strings.Count(s.runOK("export", "--orders"), "\n"))
+		assert.Empty(s, s.runOK("export", "--state", "committed"))
 	})
 }
 
 func TestPrune(t *testing.T) {
-	inStores(t, func(s *screen) {
+	inStores(t, func(s *testCommand) {
 		s.add("s", "b1")
-		s.ends("s", store.Refused)
-		s.fails(exitUsage, "prune", "--yes")
-		s.fails(exitRefused, "prune", "--older-than", "720h")
-		assert.Zero(s, reads[pruneAnswer](s, "prune", "--older-than", "720h", "--yes").Batches)
-		s.see("b1")
+		s.endAttempt("s", store.Refused)
+		s.runFailing(exitUsage, "prune", "--yes")
+		s.runFailing(exitRefused, "prune", "--older-than", "720h")
+		assert.Zero(s, runJSON[pruneAnswer](s, "prune", "--older-than", "720h", "--yes").Batches)
+		s.readRecord("b1")
 	})
 }
 
@@ -58,24 +58,24 @@ func TestPrune(t *testing.T) {
 // would do harm.
 func TestPruneKeepsIDs(t *testing.T) {
 	type steps interface{ StepClock(d time.Duration) }
-	s := &screen{T: t, st: memory.New()}
+	s := &testCommand{T: t, st: memory.New()}
 	s.add("s", "b1")
-	s.ends("s", store.Refused)
+	s.endAttempt("s", store.Refused)
 	s.st.(steps).StepClock(2 * time.Hour)
-	assert.Equal(t, 1, reads[pruneAnswer](s, "prune", "--older-than", "1h", "--yes").Batches)
+	assert.Equal(t, 1, runJSON[pruneAnswer](s, "prune", "--older-than", "1h", "--yes").Batches)
 	shows := func() {
-		got := reads[showAnswer](s, "show", "b1")
+		got := runJSON[showAnswer](s, "show", "b1")
 		assert.Equal(t, batch.Rejected, got.Batch.State)
 		assert.False(t, got.Batch.PrunedAt.IsZero())
 		assert.Empty(t, got.Attempts)
 		assert.Empty(t, got.History)
-		text := s.does("show", "--service", "s", "b1")
+		text := s.runOK("show", "--service", "s", "b1")
 		assert.Regexp(t, `(?m)^removed .* by retention`, text)
 		assert.Regexp(t, `(?m)^error +bad nonce`, text)
 	}
 	shows()
 	for _, of := range [][]string{{"explain", "b1"}, {"history", "b1"}, {"requeue", "b1", "--reason", "r"}} {
-		assert.Regexp(t, `retention removed batch s/b1 at .*, after it had ended as rejected`, s.fails(exitNotFound, of...))
+		assert.Regexp(t, `retention removed batch s/b1 at .*, after it had ended as rejected`, s.runFailing(exitNotFound, of...))
 	}
 	b := batch.Batch{Service: "s", ID: "b1", Payload: []byte("payload of b1")}
 	require.ErrorIs(t, s.st.Add(t.Context(), b), batch.ErrEnded, "how it ended is kept")
@@ -84,21 +84,21 @@ func TestPruneKeepsIDs(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
-	s := &screen{T: t, dsn: "sqlite:" + path}
-	s.fails(exitFailed, "migrate", "status")
+	s := &testCommand{T: t, dsn: "sqlite:" + path}
+	s.runFailing(exitFailed, "migrate", "status")
 	require.NoFileExists(t, path, "no read makes a file")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	got := s.typed("", "migrate", "status")
+	got := s.runWithInput("", "migrate", "status")
 	assert.Equal(t, exitSchema, got.code)
 	assert.Contains(t, got.out, "at version 0")
-	assert.Contains(t, s.fails(exitSchema, "list"), "are the DSN and --schema those of the application? Where they are, dltbatch migrate status")
-	have := reads[schemaAnswer](s, "migrate", "up")
+	assert.Contains(t, s.runFailing(exitSchema, "list"), "are the DSN and --schema those of the application? Where they are, dltbatch migrate status")
+	have := runJSON[schemaAnswer](s, "migrate", "up")
 	assert.True(t, have.Current)
 	assert.Equal(t, have.Want, have.Have)
-	assert.Equal(t, have, reads[schemaAnswer](s, "migrate", "status"))
-	assert.Empty(t, reads[batchesAnswer](s, "list").Batches)
+	assert.Equal(t, have, runJSON[schemaAnswer](s, "migrate", "status"))
+	assert.Empty(t, runJSON[batchesAnswer](s, "list").Batches)
 
-	assert.Contains(t, s.does("migrate", "sql"), "-- 00001_tables.sql\n")
+	assert.Contains(t, s.runOK("migrate", "sql"), "-- 00001_tables.sql\n")
 	// The schema is of a version from before the first release.
 	path = filepath.Join(t.TempDir(), "old.db")
 	db, err := sqliteopen.Open(path)
@@ -108,15 +108,15 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, db.Close())
 	s.dsn = path
 	for _, command := range [][]string{{"migrate", "up"}, {"migrate", "status"}, {"list"}} {
-		text := s.fails(exitSchema, command...)
+		text := s.runFailing(exitSchema, command...)
 		assert.Contains(t, text, "make a new one: it has the table dltbatch_migrations, at version 7")
 		assert.NotContains(t, text, "migrate up")
 	}
-	assert.Contains(t, s.troubles()["schema"].Do, "make a new database")
+	assert.Contains(t, s.badFindings()["schema"].Do, "make a new database")
 	s.dsn = "postgres://nobody@127.0.0.1:1/x"
-	assert.Contains(t, s.does("migrate", "sql", "--schema", "mine", "--prefix", "q_"), `"mine"."q_batches"`)
+	assert.Contains(t, s.runOK("migrate", "sql", "--schema", "mine", "--prefix", "q_"), `"mine"."q_batches"`)
 	s.dsn = ""
 	s.st = memory.New()
-	s.fails(exitUsage, "migrate", "sql")
-	s.fails(exitFailed, "migrate", "up")
+	s.runFailing(exitUsage, "migrate", "sql")
+	s.runFailing(exitFailed, "migrate", "up")
 }

@@ -42,7 +42,7 @@ has a policy of its own. The JSON is an object with "everything" and "controls" 
 			if err != nil {
 				return err
 			}
-			q.Service, where = &service, &databases{a: a, list: []*database{db}}
+			q.Service, where = &service, &databases{app: a, list: []*database{db}}
 		} else {
 			q.After, q.Start = batch.ServiceID(after), !c.Flags().Changed("after")
 		}

@@ -32,13 +32,13 @@ the end) and "steps", each with "step" and "took".`
 const toVariable = "DLTBATCH_TO_DSN"
 
 func (a *app) move() *cobra.Command {
-	c := group(&cobra.Command{Use: "move", Short: "Move a schema to another server"})
+	c := requireSubcommand(&cobra.Command{Use: "move", Short: "Move a schema to another server"})
 	var to string
 	with := func(c *cobra.Command, alone bool, do func(ctx context.Context, m *moving.Move) error) *cobra.Command {
 		c.Flags().StringVar(&to, "to", "", "the new database, as `DSN` of PostgreSQL; default: the variable "+toVariable)
 		return a.databaseCommand(c, func(ctx context.Context, db *database, _ []string) error {
 			if to == "" {
-				to = a.env(toVariable)
+				to = a.getenv(toVariable)
 			}
 			if to == "" && !alone {
 				return fmt.Errorf("%w: give the new database: --to, or %s", errUsage, toVariable)
@@ -103,7 +103,7 @@ func (a *app) openMove(ctx context.Context, from *database, to string) (m *movin
 	if to != "" {
 		t := from.t
 		t.dsn = to
-		if other, err = a.open(ctx, t); err != nil {
+		if other, err = a.openDatabase(ctx, t); err != nil {
 			return nil, done, err
 		}
 		done = other.close
@@ -128,7 +128,7 @@ func (a *app) runMove(ctx context.Context, m *moving.Move, yes bool) error {
 	if err != nil {
 		return err
 	}
-	t := &consent{a: a, yes: yes || s.Next == moving.StepDone}
+	t := &consent{app: a, saidYes: yes || s.Next == moving.StepDone}
 	question := "All lanes of the schema stand while it moves, and the old server never serves it again."
 	if err := t.confirm(ctx, "move", question, func(p *page) { p.printStanding(s) }); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (a *app) runMove(ctx context.Context, m *moving.Move, yes bool) error {
 
 // progress writes a line for people to the error output.
 func (a *app) progress(line string) {
-	if !a.json {
+	if !a.wantsJSON {
 		a.printErrorLine(line)
 	}
 }

@@ -47,9 +47,9 @@ type database struct {
 	sqlite   *sql.DB
 	close    func()
 
-	t     target
-	shard func(context.Context) (store.Shard, error) // says which shard the store is; nil if it cannot be a shard
-	down  error                                      // why the shard is left out; nil if it is not
+	t       target
+	shard   func(context.Context) (store.Shard, error) // says which shard the store is; nil if it cannot be a shard
+	openErr error                                      // why the shard is left out; nil if it is not
 }
 
 // Limits of the connections to PostgreSQL.

@@ -25,12 +25,12 @@ func encode(w io.Writer, v any) error {
 
 // print writes an answer: as JSON, or as text for people.
 func (a *app) print(v any, people func(p *page)) error {
-	if a.json {
-		return encode(a.out, v)
+	if a.wantsJSON {
+		return encode(a.stdout, v)
 	}
-	p := &page{colour: a.colour, width: a.width}
+	p := &page{colour: a.hasColour, width: a.width}
 	people(p)
-	_, err := a.out.Write(p.Bytes())
+	_, err := a.stdout.Write(p.Bytes())
 	return err
 }
 
@@ -99,16 +99,16 @@ const (
 
 // table is lines of cells.
 type table struct {
-	p      *page
-	facts  bool // names and values of one thing, which are never cut
-	styles []string
-	text   bytes.Buffer
-	w      *tabwriter.Writer
+	page       *page
+	isFactList bool // names and values of one thing, which are never cut
+	styles     []string
+	text       bytes.Buffer
+	writer     *tabwriter.Writer
 }
 
 func (p *page) table(heads ...string) *table {
-	t := &table{p: p, facts: len(heads) == 2}
-	t.w = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
+	t := &table{page: p, isFactList: len(heads) == 2}
+	t.writer = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
 	t.row(bold, anys(heads)...)
 	return t
 }
@@ -130,7 +130,7 @@ func (t *table) row(style string, cells ...any) {
 		text := legible.Line(fmt.Sprint(c))
 		switch c.(type) {
 		case batch.ID, order.ID:
-			text = t.p.id(text)
+			text = t.page.id(text)
 		}
 		if text == "" {
 			text = "-"
@@ -141,20 +141,20 @@ func (t *table) row(style string, cells ...any) {
 }
 
 // write writes to memory, which does not fail.
-func (t *table) write(s string) { _, _ = t.w.Write([]byte(s)) }
+func (t *table) write(s string) { _, _ = t.writer.Write([]byte(s)) }
 
 // end writes the table to the page.
 func (t *table) end() {
-	_ = t.w.Flush() // a write to memory does not fail
+	_ = t.writer.Flush() // a write to memory does not fail
 	for i, line := range strings.Split(strings.TrimSuffix(t.text.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
-		if runes := []rune(line); t.p.width > 0 && !t.facts && len(runes) > t.p.width {
-			line = string(runes[:t.p.width-1]) + "…"
+		if runes := []rune(line); t.page.width > 0 && !t.isFactList && len(runes) > t.page.width {
+			line = string(runes[:t.page.width-1]) + "…"
 		}
-		if style := t.styles[i]; t.p.colour && style != plain {
+		if style := t.styles[i]; t.page.colour && style != plain {
 			line = style + line + reset
 		}
-		t.p.WriteString(line + "\n")
+		t.page.WriteString(line + "\n")
 	}
 }
 

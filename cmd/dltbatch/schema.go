@@ -59,7 +59,7 @@ func (p *page) printSchema(s schemaAnswer) {
 }
 
 func (a *app) migrate() *cobra.Command {
-	c := group(&cobra.Command{Use: "migrate", Short: "The schema of the database"})
+	c := requireSubcommand(&cobra.Command{Use: "migrate", Short: "The schema of the database"})
 	up := &cobra.Command{
 		Use: "up [flags]", Short: "Make the tables, or bring them up to date",
 		Long: `Makes the tables, or brings them up to date; a missing SQLite file is made, too. Any number of
@@ -93,7 +93,7 @@ the schema is to be migrated, or is too new. The JSON is an object with "have", 
 				return err
 			}
 			t.create = true
-			db, err := a.open(ctx, t)
+			db, err := a.openDatabase(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (a *app) writeSQL() error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(a.out, "-- %s\n%s\n", name, text); err != nil {
+		if _, err := fmt.Fprintf(a.stdout, "-- %s\n%s\n", name, text); err != nil {
 			return err
 		}
 	}

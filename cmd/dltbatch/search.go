@@ -15,8 +15,8 @@ import (
 	"github.com/dltbatch/dltbatch/operator"
 )
 
-// causesKnown lists the causes by which a filter may select.
-var causesKnown = []batch.Cause{
+// knownCauses lists the causes by which a filter may select.
+var knownCauses = []batch.Cause{
 	batch.CauseReady, batch.CausePaused, batch.CauseHalted, batch.CauseDelayed, batch.CauseBehind, batch.CauseInFlight, batch.CauseHeld,
 	batch.CauseUnserved, batch.CauseClaimed, batch.CauseInDoubt, batch.CauseDecision, batch.CauseLedger, batch.CauseSettling, batch.CauseFinal, batch.CauseQuarantined,
 	operator.CauseUnknown,
@@ -37,7 +37,7 @@ func (a *app) addFilterFlags(c *cobra.Command, to *operator.Filter) (read func(c
 	f.DurationVar(&to.NewerThan, "newer-than", 0, "younger than this")
 	completeFlag(c, "state", textsOf(batch.States()))
 	completeFlag(c, "error", asText(batch.ErrorKinds()))
-	completeFlag(c, "cause", asText(causesKnown))
+	completeFlag(c, "cause", asText(knownCauses))
 	return func(ctx context.Context, all *databases) (where *databases, err error) {
 		if where, to.Service, err = a.laneOfFlag(ctx, all, c, "service"); err != nil {
 			return nil, err
@@ -53,7 +53,7 @@ func (a *app) addFilterFlags(c *cobra.Command, to *operator.Filter) (read func(c
 		if to.Kinds, err = parseWords("kind of error", batch.ErrorKinds(), kinds); err != nil {
 			return nil, err
 		}
-		to.Causes, err = parseWords("cause", causesKnown, causes)
+		to.Causes, err = parseWords("cause", knownCauses, causes)
 		return where, err
 	}
 }

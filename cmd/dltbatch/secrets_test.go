@@ -32,8 +32,8 @@ func TestNoSecrets(t *testing.T) {
 				{"status"}, {"status", "--json"}, {"status", "--dsn", c.dsn}, {"--dsn=" + c.dsn, "list"},
 				{"status", "--schema", "other", "--json"},
 			} {
-				s := &screen{T: t, dsn: c.dsn}
-				got := s.typed("", args...)
+				s := &testCommand{T: t, dsn: c.dsn}
+				got := s.runWithInput("", args...)
 				assert.NotEqual(t, exitDone, got.code)
 				if len(args) < 4 {
 					assert.Equal(t, c.code, got.code, got.err)
@@ -52,8 +52,8 @@ func TestNoSecrets(t *testing.T) {
 		{"list", "--state", "postgres://ada:a " + secret + "@h/db"}, {"search", "--cause", "host=h PASSWORD = 'a " + secret + strings.Repeat("x", 99) + "'"},
 		{"bulk", "preview", "decide", "--to", "postgres://ada:a \t\"" + secret + "@h/db"}, {"prune", "--older-than", "postgres://ada:a " + secret + "@h/db"},
 	} {
-		s := &screen{T: t, dsn: "postgres://ada:" + secret + "@127.0.0.1:1/db"}
-		got := s.typed("", args...)
+		s := &testCommand{T: t, dsn: "postgres://ada:" + secret + "@127.0.0.1:1/db"}
+		got := s.runWithInput("", args...)
 		assert.NotContains(t, got.out+got.err, secret, "%v", args)
 	}
 }

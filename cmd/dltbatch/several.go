@@ -21,16 +21,16 @@ import (
 // databases holds all shards of a set in the order of their numbers (package shards), or one
 // database, which need not be a shard.
 type databases struct {
-	a          *app
-	list       []*database
-	toldShards []int   // shards whose failure was printed
-	missing    []shard // failed shards that were asked: the answer lacks their part
-	// timeLimit is added to answerLimit: how long a query may take, as the command line says.
+	app            *app
+	list           []*database
+	reportedShards []int         // shards whose failure was printed
+	missing        []failedShard // failed shards that were asked: the answer lacks their part
+	// timeLimit is added to answerTimeLimit: how long a query may take, as the command line says.
 	timeLimit time.Duration
 }
 
-// shard is a shard that failed, with the reason.
-type shard struct {
+// failedShard is a shard that failed, with the reason.
+type failedShard struct {
 	number int
 	err    error
 }
@@ -41,24 +41,24 @@ func (all *databases) areSeveral() bool { return len(all.list) > 1 }
 // errNotWhole says that an answer lacks some shards.
 var errNotWhole = errors.New("the answer is not whole")
 
-// shardLimit is how long a command waits for a server before it continues without the shard.
-const shardLimit = 15 * time.Second
+// shardTimeLimit is how long a command waits for a server before it continues without the shard.
+const shardTimeLimit = 15 * time.Second
 
-// answerLimit is how long a command waits for the answer of one of several shards, since a server
-// may freeze after it was opened. It is longer than any read of a whole schema takes.
-const answerLimit = time.Minute
+// answerTimeLimit is how long a command waits for the answer of one of several shards, since a
+// server may freeze after it was opened. It is longer than any read of a whole schema takes.
+const answerTimeLimit = time.Minute
 
 // errNoAnswer is the error for a shard that did not answer in time. Its server may still have done
 // the act.
 var errNoAnswer = errors.New("no answer")
 
-// bounded calls do for one database. With several shards it limits the time, so that a shard that
-// does not answer does not block the others.
-func bounded[T any](ctx context.Context, all *databases, do func(context.Context) (T, error)) (T, error) {
+// withTimeLimit calls do for one database. With several shards it limits the time, so that a shard
+// that does not answer does not block the others.
+func withTimeLimit[T any](ctx context.Context, all *databases, do func(context.Context) (T, error)) (T, error) {
 	if !all.areSeveral() {
 		return do(ctx)
 	}
-	limit := answerLimit + all.timeLimit
+	limit := answerTimeLimit + all.timeLimit
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	v, err := do(limited)
@@ -73,7 +73,7 @@ func bounded[T any](ctx context.Context, all *databases, do func(context.Context
 func (a *app) targets() ([]target, error) {
 	dsns, schemas := a.dsns, a.schemas
 	if len(dsns) == 0 {
-		for line := range strings.Lines(a.env("DLTBATCH_DSN")) {
+		for line := range strings.Lines(a.getenv("DLTBATCH_DSN")) {
 			if line = strings.TrimSpace(line); line != "" {
 				dsns = append(dsns, line)
 			}
@@ -148,11 +148,11 @@ func (all *databases) partError(then string) error {
 // code.
 type refusal struct {
 	error
-	why error
+	firstReason error
 }
 
 // Unwrap returns the error with the text, and the reason.
-func (r *refusal) Unwrap() []error { return []error{r.error, r.why} }
+func (r *refusal) Unwrap() []error { return []error{r.error, r.firstReason} }
 
 func (all *databases) close() {
 	for _, db := range slices.Backward(all.list) { // the first database of those that share a pool closes it
@@ -166,9 +166,9 @@ func (all *databases) close() {
 // all shards of one set, in the order of their numbers. It prints the error of a database that
 // fails, and leaves that shard out.
 func (a *app) openAll(ctx context.Context) (*databases, error) {
-	all := &databases{a: a}
+	all := &databases{app: a}
 	if len(a.namedTargets) == 1 {
-		db, err := a.open(ctx, a.namedTargets[0])
+		db, err := a.openDatabase(ctx, a.namedTargets[0])
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 	pools := map[string]*pgxpool.Pool{}
 	for _, t := range a.namedTargets {
 		t.pool = pools[t.dsn]
-		db, err := a.open(ctx, t)
+		db, err := a.openDatabase(ctx, t)
 		if err != nil {
 			all.close()
 			return nil, err
@@ -186,7 +186,7 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 		db.t = t
 		pools[t.dsn], all.list = db.postgres, append(all.list, db)
 	}
-	limited, cancel := context.WithTimeout(ctx, shardLimit)
+	limited, cancel := context.WithTimeout(ctx, shardTimeLimit)
 	defer cancel()
 	found := desks.Ask(limited, all.list, func(ctx context.Context, db *database) (store.Shard, error) {
 		if db.shard == nil {
@@ -205,9 +205,9 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 			all.close()
 			return nil, cmp.Or(ctx.Err(), f.Err)
 		}
-		all.list[f.Shard].down = f.Err
+		all.list[f.Shard].openErr = f.Err
 	}
-	if tellFailed(all, found); len(all.toldShards) == len(all.list) {
+	if tellFailed(all, found); len(all.reportedShards) == len(all.list) {
 		all.close()
 		noteMissing(all, found)
 		return nil, all.partError("")
@@ -218,9 +218,9 @@ func (a *app) openAll(ctx context.Context) (*databases, error) {
 // tellFailed prints the errors of shards that failed, once for each shard.
 func tellFailed[T any](all *databases, answers []desks.Answer[T]) {
 	for _, x := range answers {
-		if x.Err != nil && !slices.Contains(all.toldShards, x.Shard) {
-			all.toldShards = append(all.toldShards, x.Shard)
-			all.a.printErrorText(fmt.Sprintf("shard %d: %s", x.Shard, all.a.safeText(x.Err)), exitCode(x.Err))
+		if x.Err != nil && !slices.Contains(all.reportedShards, x.Shard) {
+			all.reportedShards = append(all.reportedShards, x.Shard)
+			all.app.printErrorText(fmt.Sprintf("shard %d: %s", x.Shard, all.app.safeText(x.Err)), exitCode(x.Err))
 		}
 	}
 }
@@ -229,10 +229,10 @@ func tellFailed[T any](all *databases, answers []desks.Answer[T]) {
 func noteMissing[T any](all *databases, answers []desks.Answer[T]) {
 	for _, x := range answers {
 		if x.Err != nil {
-			all.missing = append(all.missing, shard{x.Shard, x.Err})
+			all.missing = append(all.missing, failedShard{x.Shard, x.Err})
 		}
 	}
-	slices.SortFunc(all.missing, func(a, b shard) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(all.missing, func(a, b failedShard) int { return cmp.Compare(a.number, b.number) })
 }
 
 // askAll asks all databases. It prints the errors of shards that fail, and notes that they are
@@ -240,10 +240,10 @@ func noteMissing[T any](all *databases, answers []desks.Answer[T]) {
 // all failed.
 func askAll[T any](ctx context.Context, all *databases, do func(ctx context.Context, db *database) (T, error)) ([]desks.Answer[T], error) {
 	answers := desks.Ask(ctx, all.list, func(ctx context.Context, db *database) (none T, err error) {
-		if db.down != nil {
-			return none, db.down
+		if db.openErr != nil {
+			return none, db.openErr
 		}
-		return bounded(ctx, all, func(ctx context.Context) (T, error) { return do(ctx, db) })
+		return withTimeLimit(ctx, all, func(ctx context.Context) (T, error) { return do(ctx, db) })
 	})
 	for _, x := range answers {
 		if ctx.Err() != nil || x.Err != nil && (!all.areSeveral() || errors.Is(x.Err, errUsage) || errors.Is(x.Err, batch.ErrInvalidInput)) {
@@ -271,15 +271,15 @@ func joinSituations[T any](all *databases, answers []desks.Answer[operator.Situa
 		return answers[0].Value, of(answers[0].Value)
 	}
 	now := desks.JoinSituations(answers, func(_ int, page string) string { return page })
-	list := shardsWrong[T]{incidentsPart: incidentsOf(now)}
+	list := shardIncidents[T]{incidentsPart: incidentsOf(now)}
 	for _, x := range desks.WithoutErrors(answers) {
 		list.Shards = append(list.Shards, desks.Answer[T]{Shard: x.Shard, Value: of(x.Value)})
 	}
 	return now, list
 }
 
-// shardsWrong is shardAnswers with the incidents of all shards.
-type shardsWrong[T any] struct {
+// shardIncidents is shardAnswers with the incidents of all shards.
+type shardIncidents[T any] struct {
 	incidentsPart
 	shardAnswers[T]
 }
@@ -290,7 +290,7 @@ func (all *databases) ofLane(lane batch.ServiceID) (*database, error) {
 		return all.list[0], nil
 	}
 	n := store.ShardOf(lane, len(all.list))
-	if err := all.list[n].down; err != nil {
+	if err := all.list[n].openErr; err != nil {
 		return nil, fmt.Errorf("the lane belongs to shard %d: %w", n, err)
 	}
 	return all.list[n], nil

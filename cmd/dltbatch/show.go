@@ -17,13 +17,13 @@ import (
 
 // batchFlags are the flags that name a batch, besides its id.
 type batchFlags struct {
-	a      *app
-	c      *cobra.Command
-	change string
+	app     *app
+	command *cobra.Command
+	change  string
 }
 
 func (n *batchFlags) addFlags(c *cobra.Command) {
-	n.c = c
+	n.command = c
 	c.Flags().String("service", "", "the batch's `SERVICE`; needed only where several lanes have the key")
 	c.Flags().StringVar(&n.change, "data-change-id", "", "in place of an ID: the batch with this `KEY` of its caller")
 }
@@ -41,14 +41,14 @@ func (n *batchFlags) findStored(ctx context.Context, all *databases, args []stri
 // find returns the batch that the first of args, or the flags, name, and its database. For a batch
 // that retention removed it returns the tombstone (PrunedAt).
 func (n *batchFlags) find(ctx context.Context, all *databases, args []string) (*database, batch.Record, error) {
-	byChange := n.c.Flags().Changed("data-change-id")
+	byChange := n.command.Flags().Changed("data-change-id")
 	if byChange == (len(args) > 0) || byChange && n.change == "" {
 		return nil, batch.Record{}, fmt.Errorf("%w: name one batch: an ID or its beginning, or --data-change-id", errUsage)
 	}
 	if !byChange && args[0] == "" {
 		return nil, batch.Record{}, fmt.Errorf(`%w: no batch has the id "": name an ID or its beginning`, errUsage)
 	}
-	where, in, err := n.a.laneOfFlag(ctx, all, n.c, "service")
+	where, in, err := n.app.laneOfFlag(ctx, all, n.command, "service")
 	if err != nil {
 		return nil, batch.Record{}, err
 	}
@@ -96,10 +96,10 @@ func (a *app) laneOfFlag(ctx context.Context, all *databases, c *cobra.Command, 
 	}
 	text := f.Value.String()
 	db, only, _, err := all.findLane(ctx, text)
-	if err == nil && string(only) != text && !a.json {
+	if err == nil && string(only) != text && !a.wantsJSON {
 		a.printErrorLine(fmt.Sprintf("--%s %s is the beginning of %s, and of no other", flag, quote(text), quote(string(only))))
 	}
-	return &databases{a: a, list: []*database{db}}, &only, err
+	return &databases{app: a, list: []*database{db}}, &only, err
 }
 
 // showAnswer is what "show" prints.
@@ -112,7 +112,7 @@ type showAnswer struct {
 }
 
 func (a *app) show() *cobra.Command {
-	n := batchFlags{a: a}
+	n := batchFlags{app: a}
 	c := &cobra.Command{
 		Use: "show [flags] [ID]", Short: "One batch: its record, and what has happened to it", Args: cobra.MaximumNArgs(1),
 		Long: `Shows a batch without its payload, and its timeline: added, each attempt that failed and what was

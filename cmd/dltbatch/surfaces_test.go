@@ -32,10 +32,10 @@ import (
 	"github.com/dltbatch/dltbatch/store/sqlite/sqliteopen"
 )
 
-// runs runs an instance until the test ends, on a ledger whose attempts have these faults.
-func (s *screen) runs(name string, resolves bool, o dltbatch.Options, fault func(batch.Attempt) ledgermem.Fault) (r *dltbatch.Runner, stop func()) {
+// runInstance runs an instance until the test ends, on a ledger whose attempts have these faults.
+func (s *testCommand) runInstance(name string, resolves bool, o dltbatch.Options, fault func(batch.Attempt) ledgermem.Fault) (r *dltbatch.Runner, stop func()) {
 	s.Helper()
-	return s.runsOn(name, ledgerOf("memory", resolves, fault), o)
+	return s.runInstanceOn(name, ledgerOf("memory", resolves, fault), o)
 }
 
 // ledgerOf returns a ledger whose attempts have these faults.
@@ -45,8 +45,8 @@ func ledgerOf(name string, resolves bool, fault func(batch.Attempt) ledgermem.Fa
 	return ledgermem.New(&ledgermem.Options{Traits: &t, Fault: fault})
 }
 
-// runsOn runs an instance on a ledger.
-func (s *screen) runsOn(name string, l dlt.Ledger, o dltbatch.Options) (r *dltbatch.Runner, stop func()) {
+// runInstanceOn runs an instance on a ledger.
+func (s *testCommand) runInstanceOn(name string, l dlt.Ledger, o dltbatch.Options) (r *dltbatch.Runner, stop func()) {
 	s.Helper()
 	o.Instance, o.RequestTimeout = name, 2*time.Second
 	r, err := dltbatch.New(s.st, l, &o)
@@ -69,14 +69,14 @@ func always(k ledgermem.FaultKind) func(batch.Attempt) ledgermem.Fault {
 	return func(batch.Attempt) ledgermem.Fault { return ledgermem.Fault{Kind: k} }
 }
 
-// soon waits until a condition is true that an instance is about to bring about.
-func (s *screen) soon(what string, is func() bool) {
+// waitUntil waits until a condition is true that an instance is about to bring about.
+func (s *testCommand) waitUntil(what string, is func() bool) {
 	s.Helper()
 	require.Eventually(s, is, time.Minute, 20*time.Millisecond, what)
 }
 
-// wrongNow returns the incidents that every command and page must show.
-func (s *screen) wrongNow() operator.Situation {
+// shownIncidents returns the incidents that every command and page must show.
+func (s *testCommand) shownIncidents() operator.Situation {
 	s.Helper()
 	d, err := operator.New(s.st)
 	require.NoError(s, err)
@@ -85,14 +85,14 @@ func (s *screen) wrongNow() operator.Situation {
 	return now
 }
 
-func (s *screen) has(kind operator.IncidentKind) bool {
-	return slices.ContainsFunc(s.wrongNow().Incidents, func(i operator.Incident) bool { return i.Kind == kind })
+func (s *testCommand) hasIncident(kind operator.IncidentKind) bool {
+	return slices.ContainsFunc(s.shownIncidents().Incidents, func(i operator.Incident) bool { return i.Kind == kind })
 }
 
-var tags = regexp.MustCompile(`(?s)<[^>]*>`)
+var htmlTag = regexp.MustCompile(`(?s)<[^>]*>`)
 
 // page returns the text of a page of the console.
-func (s *screen) page(address string) string {
+func (s *testCommand) page(address string) string {
 	s.Helper()
 	c, err := console.New(s.st, nil)
 	require.NoError(s, err)
@@ -100,7 +100,7 @@ func (s *screen) page(address string) string {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequestWithContext(s.Context(), http.MethodGet, "/"+address, nil))
 	require.Equal(s, http.StatusOK, w.Code, address)
-	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(w.Body.String(), " "))), " ")
+	return strings.Join(strings.Fields(html.UnescapeString(htmlTag.ReplaceAllString(w.Body.String(), " "))), " ")
 }
 
 // Each incident has one sentence, which is the same in causes, status, doctor, instances, explain,
@@ -119,12 +119,12 @@ func TestSurfacesSayTheSame(t *testing.T) {
 		}
 		return ledgermem.Fault{}
 	}
-	closed := func(k ledgermem.FaultKind) func(*screen) *dltbatch.Runner {
-		return func(s *screen) *dltbatch.Runner {
-			r, _ := s.runs("one", true, dltbatch.Options{}, always(k))
+	closed := func(k ledgermem.FaultKind) func(*testCommand) *dltbatch.Runner {
+		return func(s *testCommand) *dltbatch.Runner {
+			r, _ := s.runInstance("one", true, dltbatch.Options{}, always(k))
 			s.add("s", "b1", "b2")
-			s.soon("a row that says so", func() bool {
-				i := s.wrongNow().Stats.Instances
+			s.waitUntil("a row that says so", func() bool {
+				i := s.shownIncidents().Stats.Instances
 				return len(i) > 0 && i[0].Paused && (k != ledgermem.Busy || i[0].Pauses[0].For >= 15*time.Second)
 			})
 			s.add("met by nobody", "b3") // the lane is new, and no instance claims its batch
@@ -133,21 +133,21 @@ func TestSurfacesSayTheSame(t *testing.T) {
 	}
 	// oneOf runs an instance with two ledgers: one that accepts nothing, for all lanes but t, and
 	// one that works.
-	oneOf := func(s *screen) *dltbatch.Runner {
+	oneOf := func(s *testCommand) *dltbatch.Runner {
 		router, err := dlt.NewRouter(
 			dlt.Route{Ledger: ledgerOf("west", true, nil), Serves: func(s batch.ServiceID) bool { return s == "t" }},
 			dlt.Route{Ledger: ledgerOf("east", true, always(ledgermem.Unavailable))})
 		require.NoError(s, err)
-		r, _ := s.runsOn("one", router, dltbatch.Options{})
+		r, _ := s.runInstanceOn("one", router, dltbatch.Options{})
 		s.add("t", "c1")
 		s.add("s", "b1", "b2")
-		s.soon("a row that says so", func() bool {
-			i := s.wrongNow().Stats.Instances
+		s.waitUntil("a row that says so", func() bool {
+			i := s.shownIncidents().Stats.Instances
 			return len(i) > 0 && len(i[0].Pauses) > 0
 		})
 		s.add("met by nobody", "b3")
 		s.add("t", "c2")
-		s.soon("the other ledger goes on", func() bool {
+		s.waitUntil("the other ledger goes on", func() bool {
 			rec, err := r.Get(s.Context(), batch.Key{Service: "t", ID: "c2"})
 			return err == nil && rec.State == batch.Committed
 		})
@@ -155,8 +155,8 @@ func TestSurfacesSayTheSame(t *testing.T) {
 	}
 	// orders runs an instance with an order that the ledger or the builder refuses, beside a valid
 	// order.
-	orders := func(refuses func(payload []byte) error, fault func(batch.Attempt) ledgermem.Fault) func(s *screen) *dltbatch.Runner {
-		return func(s *screen) *dltbatch.Runner {
+	orders := func(refuses func(payload []byte) error, fault func(batch.Attempt) ledgermem.Fault) func(s *testCommand) *dltbatch.Runner {
+		return func(s *testCommand) *dltbatch.Runner {
 			build := func(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 				b := batch.Batch{Service: party, ID: batch.ID(rand.Text())}
 				for _, o := range orders {
@@ -166,7 +166,7 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			}
 			engine, err := autobatch.New(s.st.(order.Store), order.BuilderFunc(build), nil)
 			require.NoError(s, err)
-			r, _ := s.runs("one", true, dltbatch.Options{Observer: engine}, fault)
+			r, _ := s.runInstance("one", true, dltbatch.Options{Observer: engine}, fault)
 			ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
 			ended := make(chan error, 1)
 			go func() { ended <- engine.Run(ctx) }()
@@ -197,14 +197,14 @@ func TestSurfacesSayTheSame(t *testing.T) {
 	for _, in := range []struct {
 		name  string
 		kind  operator.IncidentKind
-		stage func(s *screen) *dltbatch.Runner // nil if no instance runs
+		stage func(s *testCommand) *dltbatch.Runner // nil if no instance runs
 		says  string
 		// command mends the incident, or shows more. The test types it as it is shown, with a
 		// reason, and with ruling in place of the list of rulings. shows is what the command
 		// prints. ends is true if the command ends the incident, and then is a further command
 		// that does. explains is what explain also says about b1.
 		command, ruling, shows, then string
-		ends                         bool
+		endsByItself                 bool
 		explains                     string
 		timeless                     bool // the incident has no known beginning
 	}{
@@ -227,49 +227,49 @@ func TestSurfacesSayTheSame(t *testing.T) {
 		},
 		{
 			name: "a halted lane", kind: operator.IncidentHalted,
-			stage: func(s *screen) *dltbatch.Runner {
-				r, _ := s.runs("one", true, dltbatch.Options{Policy: batch.PolicyHalt}, rejected)
+			stage: func(s *testCommand) *dltbatch.Runner {
+				r, _ := s.runInstance("one", true, dltbatch.Options{Policy: batch.PolicyHalt}, rejected)
 				s.add("s", "b1", "b2")
 				return r
 			},
-			says: "1 lane is halted until a person releases it.", command: "dltbatch release s --reason WHY", ends: true,
+			says: "1 lane is halted until a person releases it.", command: "dltbatch release s --reason WHY", endsByItself: true,
 		},
 		{
 			name: "a decision", kind: operator.IncidentDecision,
-			stage: func(s *screen) *dltbatch.Runner {
-				r, _ := s.runs("one", false, dltbatch.Options{}, lost)
+			stage: func(s *testCommand) *dltbatch.Runner {
+				r, _ := s.runInstance("one", false, dltbatch.Options{}, lost)
 				s.add("s", "b1", "b2")
 				return r
 			},
 			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY",
-			explains: "a person has to decide", ruling: "not_executed_send_again", ends: true,
+			explains: "a person has to decide", ruling: "not_executed_send_again", endsByItself: true,
 		},
 		{
 			name: "paused", kind: operator.IncidentPaused,
-			stage: func(s *screen) *dltbatch.Runner {
-				r, _ := s.runs("one", true, dltbatch.Options{}, always(ledgermem.None))
-				s.does("pause", "s", "--reason", "for a moment", "--yes")
+			stage: func(s *testCommand) *dltbatch.Runner {
+				r, _ := s.runInstance("one", true, dltbatch.Options{}, always(ledgermem.None))
+				s.runOK("pause", "s", "--reason", "for a moment", "--yes")
 				s.add("s", "b1", "b2")
 				return r
 			},
-			says: "1 lane is paused.", command: "dltbatch resume s --reason WHY", explains: "was paused by ada", ends: true,
+			says: "1 lane is paused.", command: "dltbatch resume s --reason WHY", explains: "was paused by ada", endsByItself: true,
 		},
 		{
 			name: "conflicts wait behind a decision", kind: operator.IncidentDecision,
-			stage: func(s *screen) *dltbatch.Runner {
-				r, _ := s.runs("one", false, dltbatch.Options{Strategy: queuer.Parallel(0)}, lost)
+			stage: func(s *testCommand) *dltbatch.Runner {
+				r, _ := s.runInstance("one", false, dltbatch.Options{Strategy: queuer.Parallel(0)}, lost)
 				for _, id := range []batch.ID{"b1", "b2", "b3"} {
 					require.NoError(s, s.st.Add(s.Context(), batch.Batch{Service: "s", ID: id, Payload: []byte("x"), Footprint: batch.Footprint{Writes: []string{"account"}}}))
 				}
 				return r
 			},
-			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY", explains: "a person has to decide", ruling: "committed", ends: true,
+			says: "A person has to decide about 1 batch.", command: "dltbatch decide b1 committed|not_executed_send_again|not_executed_reject --reason WHY", explains: "a person has to decide", ruling: "committed", endsByItself: true,
 		},
 		{
 			name: "an instance that died with claims", kind: operator.IncidentGone,
-			stage: func(s *screen) *dltbatch.Runner {
-				_, stop := s.runs("one", true, dltbatch.Options{}, always(ledgermem.None))
-				s.serves("s")
+			stage: func(s *testCommand) *dltbatch.Runner {
+				_, stop := s.runInstance("one", true, dltbatch.Options{}, always(ledgermem.None))
+				s.recordServing("s")
 				s.add("s", "b1")
 				q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour, Instance: "two"}
 				stop()
@@ -283,46 +283,46 @@ func TestSurfacesSayTheSame(t *testing.T) {
 		},
 		{
 			name: "a batch that was set aside", kind: operator.IncidentSetAside,
-			stage: func(s *screen) *dltbatch.Runner {
-				s.runs("one", true, dltbatch.Options{Policy: batch.PolicyQuarantine}, rejected)
+			stage: func(s *testCommand) *dltbatch.Runner {
+				s.runInstance("one", true, dltbatch.Options{Policy: batch.PolicyQuarantine}, rejected)
 				s.add("s", "b1", "b2")
 				return nil // no batch waits for it, so the application need not know
 			},
 			says: "1 batch was set aside by the policy of a lane.", command: "dltbatch list --quarantined", explains: "set aside by its lane's policy",
-			shows: "b1", then: "acquit b1 --reason WHY", ends: true,
+			shows: "b1", then: "acquit b1 --reason WHY", endsByItself: true,
 		},
 		{
 			name: "instances disagree", kind: operator.IncidentDisagree, timeless: true,
-			stage: func(s *screen) *dltbatch.Runner {
-				s.serves("s")
+			stage: func(s *testCommand) *dltbatch.Runner {
+				s.recordServing("s")
 				other := relied.SettingsOf("s", dlt.Traits{Name: "ledger", ResendQuiet: time.Hour}, time.Hour, queuer.Serial())
 				text, err := relied.Record{Settings: relied.SettingsOf("s", dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial()), Other: &other}.Text()
 				require.NoError(s, err)
 				_, err = texts.Put(s.Context(), s.st, store.Text{Kind: store.TextTraits, Name: "ledger", Body: text})
 				require.NoError(s, err)
 				s.add("s", "b1")
-				s.shows(store.Instance{ID: "1", Name: "one", Version: "v1"})
+				s.recordInstance(store.Instance{ID: "1", Name: "one", Version: "v1"})
 				return nil
 			},
-			says: "The instances disagree about the settings of a ledger.", command: "dltbatch agree s --reason WHY", ends: true,
+			says: "The instances disagree about the settings of a ledger.", command: "dltbatch agree s --reason WHY", endsByItself: true,
 		},
 		{
 			name: "the store warns", kind: operator.IncidentStore, timeless: true,
-			stage: func(s *screen) *dltbatch.Runner {
-				s.shows(store.Instance{ID: "1", Name: "one", Version: "v1", Warnings: []string{"the log is large"}})
-				s.shows(store.Instance{ID: "2", Name: "two", Version: "v1", Warnings: []string{"the log is large"}})
+			stage: func(s *testCommand) *dltbatch.Runner {
+				s.recordInstance(store.Instance{ID: "1", Name: "one", Version: "v1", Warnings: []string{"the log is large"}})
+				s.recordInstance(store.Instance{ID: "2", Name: "two", Version: "v1", Warnings: []string{"the log is large"}})
 				return nil
 			},
 			says: "The database needs care.", command: "dltbatch doctor",
 		},
 		{
 			name: "a queue that grows", kind: operator.IncidentGrowing,
-			stage: func(s *screen) *dltbatch.Runner {
-				s.serves("s")
-				s.shows(store.Instance{ID: "1", Name: "one", Version: "v1", Flows: []store.Flow{{Took: 15 * time.Second, Final: 1}}})
+			stage: func(s *testCommand) *dltbatch.Runner {
+				s.recordServing("s")
+				s.recordInstance(store.Instance{ID: "1", Name: "one", Version: "v1", Flows: []store.Flow{{Took: 15 * time.Second, Final: 1}}})
 				for n := range 6 {
 					s.add("s", batch.ID(fmt.Sprint("b", n)))
-					s.soon("a count", func() bool {
+					s.waitUntil("a count", func() bool {
 						did, err := texts.Refresh(s.Context(), s.st, store.RefreshQuery{OlderThan: time.Microsecond})
 						require.NoError(s, err)
 						return did
@@ -342,8 +342,8 @@ func TestSurfacesSayTheSame(t *testing.T) {
 		},
 		{
 			name: "nobody runs", kind: operator.IncidentNoInstance,
-			stage: func(s *screen) *dltbatch.Runner {
-				s.serves("s")
+			stage: func(s *testCommand) *dltbatch.Runner {
+				s.recordServing("s")
 				s.add("s", "b1")
 				return nil
 			},
@@ -354,11 +354,11 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			t.Parallel()
 			s := newFile(t)
 			r := in.stage(s)
-			s.soon("the incident", func() bool { return s.has(in.kind) })
+			s.waitUntil("the incident", func() bool { return s.hasIncident(in.kind) })
 			if r != nil { // no instance is known until its row is written
-				s.soon("the instance's row", func() bool { return !s.has(operator.IncidentNoInstance) })
+				s.waitUntil("the instance's row", func() bool { return !s.hasIncident(operator.IncidentNoInstance) })
 			}
-			now := s.wrongNow()
+			now := s.shownIncidents()
 			i := slices.IndexFunc(now.Incidents, func(i operator.Incident) bool { return i.Kind == in.kind })
 			found := now.Incidents[i]
 			require.Equal(t, in.says, found.Text)
@@ -375,10 +375,10 @@ func TestSurfacesSayTheSame(t *testing.T) {
 			assert.Equal(t, 1, count, "one place: %+v", now.Incidents)
 
 			surfaces := map[string]string{
-				"causes": s.does("causes", "--refresh"), "status": s.does("status"), "doctor": s.typed("", "doctor").out, "the first page": s.page(""),
+				"causes": s.runOK("causes", "--refresh"), "status": s.runOK("status"), "doctor": s.runWithInput("", "doctor").out, "the first page": s.page(""),
 			}
 			if in.kind.OfInstances() {
-				surfaces["instances"] = s.does("instances")
+				surfaces["instances"] = s.runOK("instances")
 			}
 			for name, text := range surfaces {
 				assert.Contains(t, strings.Join(strings.Fields(text), " "), in.says, name)
@@ -394,49 +394,49 @@ func TestSurfacesSayTheSame(t *testing.T) {
 				}
 				assert.Equal(t, in.kind == operator.IncidentGrowing, strings.Contains(text, "start more instances"), name)
 			}
-			assert.Equal(t, exitLeft, s.typed("", "doctor").code)
+			assert.Equal(t, exitLeft, s.runWithInput("", "doctor").code)
 			if in.explains != "" {
-				assert.Contains(t, s.does("explain", "b1"), in.explains)
+				assert.Contains(t, s.runOK("explain", "b1"), in.explains)
 				assert.Contains(t, s.page("batch?service=s&id=b1"), in.explains)
 			}
 			if strings.HasPrefix(in.says, "Nothing is posted") { // the incident is then also about a lane that no instance has met
-				assert.Regexp(t, regexp.QuoteMeta(in.says)+"|"+regexp.QuoteMeta(in.explains), s.does("explain", "b3"), "met by nobody, or by a probe")
+				assert.Regexp(t, regexp.QuoteMeta(in.says)+"|"+regexp.QuoteMeta(in.explains), s.runOK("explain", "b3"), "met by nobody, or by a probe")
 				assert.Equal(t, 3, found.Batches, "all that wait")
 				assert.Empty(t, now.Moving)
 				whole := strings.HasPrefix(in.says, "Nothing is posted:")
 				assert.Equal(t, whole, now.State == operator.StateLedger)
 				assert.Equal(t, whole, now.Stats.Instances[0].Paused)
-				assert.Equal(t, whole, strings.Contains(s.does("instances"), "posts nothing for "))
+				assert.Equal(t, whole, strings.Contains(s.runOK("instances"), "posts nothing for "))
 				assert.Contains(t, s.page("instances"), "the ledger ")
 			}
 			if r != nil && in.kind != operator.IncidentPaused { // the application need not know that a person paused
-				s.soon("the instance's own verdict", func() bool {
+				s.waitUntil("the instance's own verdict", func() bool {
 					all, err := json.Marshal(r.Health().Attention(time.Now()))
 					require.NoError(t, err)
 					return strings.Contains(string(all), in.says)
 				})
 			}
-			if got := s.walks(in.command, in.ruling); in.kind != operator.IncidentStore { // doctor says that a finding is left
+			if got := s.runShownCommand(in.command, in.ruling); in.kind != operator.IncidentStore { // doctor says that a finding is left
 				require.Equal(t, exitDone, got.code, got.err)
 				assert.Contains(t, got.out, in.shows)
 			}
 			if in.then != "" {
-				require.Equal(t, exitDone, s.walks("dltbatch "+in.then, "").code)
+				require.Equal(t, exitDone, s.runShownCommand("dltbatch "+in.then, "").code)
 			}
-			if !in.ends {
+			if !in.endsByItself {
 				return
 			}
-			s.soon("its end", func() bool { return !s.has(in.kind) })
-			for name, text := range map[string]string{"causes": s.does("causes", "--refresh"), "status": s.does("status"), "doctor": s.typed("", "doctor").out, "the first page": s.page("")} {
+			s.waitUntil("its end", func() bool { return !s.hasIncident(in.kind) })
+			for name, text := range map[string]string{"causes": s.runOK("causes", "--refresh"), "status": s.runOK("status"), "doctor": s.runWithInput("", "doctor").out, "the first page": s.page("")} {
 				assert.NotContains(t, text, in.says, name)
 			}
 		})
 	}
 }
 
-// walks runs a command as it is shown: with a reason, with the given ruling in place of the list,
-// and with --yes if the command asks.
-func (s *screen) walks(command, ruling string) said {
+// runShownCommand runs a command as it is shown: with a reason, with the given ruling in place of
+// the list, and with --yes if the command asks.
+func (s *testCommand) runShownCommand(command, ruling string) commandOutput {
 	s.Helper()
 	args := strings.Fields(command)[1:]
 	for i, word := range args {
@@ -448,17 +448,17 @@ func (s *screen) walks(command, ruling string) said {
 			args[i] = ruling
 		}
 	}
-	return s.typed("", args...)
+	return s.runWithInput("", args...)
 }
 
-// shows writes the row of a running instance.
-func (s *screen) shows(i store.Instance) {
+// recordInstance writes the row of a running instance.
+func (s *testCommand) recordInstance(i store.Instance) {
 	s.Helper()
 	require.NoError(s, new(texts.Presence).Show(s.Context(), s.st, i))
 }
 
 // exec changes the database directly, for example to let time pass.
-func (s *screen) exec(statement string) {
+func (s *testCommand) exec(statement string) {
 	s.Helper()
 	db, err := sqliteopen.Open(s.dsn)
 	require.NoError(s, err)

@@ -28,46 +28,46 @@ func TestWrongNamesAreWrongUse(t *testing.T) {
 		} {
 			var errs bytes.Buffer
 			a := newApp()
-			a.out, a.err = &errs, &errs
-			a.env = func(string) string { return "" }
-			a.open = func(context.Context, target) (*database, error) {
+			a.stdout, a.stderr = &errs, &errs
+			a.getenv = func(string) string { return "" }
+			a.openDatabase = func(context.Context, target) (*database, error) {
 				return nil, errors.New("the database was asked")
 			}
 			assert.Equal(t, exitUsage, a.run(t.Context(), args), "%q: %s", args, errs.String())
 		}
 	}
-	inStores(t, func(s *screen) {
+	inStores(t, func(s *testCommand) {
 		s.add("", "b1")
-		assert.Contains(s, s.does("lanes", ""), "1", "an empty service is a lane")
-		assert.Equal(s, batch.Queued, s.see("b1").State)
+		assert.Contains(s, s.runOK("lanes", ""), "1", "an empty service is a lane")
+		assert.Equal(s, batch.Queued, s.readRecord("b1").State)
 	})
 }
 
-// unread is an input that cannot be read.
-type unread struct{}
+// failingReader is an input that cannot be read.
+type failingReader struct{}
 
-func (unread) Read([]byte) (int, error) { return 0, errors.New("input/output error") }
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("input/output error") }
 
 // An error of a file or of the input is not reported as a failure of the database.
 func TestFilesAndInputsAreNoFailureOfTheDatabase(t *testing.T) {
-	inStores(t, func(s *screen) {
+	inStores(t, func(s *testCommand) {
 		s.add("s", "b1")
 		dir := s.TempDir()
-		assert.Contains(s, s.fails(exitUsage, "bulk", "preview", "cancel", "--out", dir+"/none/x"), "--out")
-		assert.Contains(s, s.fails(exitUsage, "bulk", "preview", "cancel", "--out", dir), "--out")
-		assert.Contains(s, s.fails(exitUsage, "bulk", "run", dir, "--token", "t", "--reason", "r"), "read the selection")
+		assert.Contains(s, s.runFailing(exitUsage, "bulk", "preview", "cancel", "--out", dir+"/none/x"), "--out")
+		assert.Contains(s, s.runFailing(exitUsage, "bulk", "preview", "cancel", "--out", dir), "--out")
+		assert.Contains(s, s.runFailing(exitUsage, "bulk", "run", dir, "--token", "t", "--reason", "r"), "read the selection")
 
 		var errs bytes.Buffer
 		a := newApp()
-		a.in, a.out, a.err = unread{}, &errs, &errs
-		a.open = func(context.Context, target) (*database, error) { return newDatabase(s.st, func() {}) }
+		a.stdin, a.stdout, a.stderr = failingReader{}, &errs, &errs
+		a.openDatabase = func(context.Context, target) (*database, error) { return newDatabase(s.st, func() {}) }
 		assert.Equal(s, exitRefused, a.run(s.Context(), []string{"cancel", "b1", "--actor", "ada", "--reason", "r"}), errs.String())
 		assert.Contains(s, errs.String(), "not confirmed, so nothing was done: read the confirmation")
-		assert.Equal(s, batch.Queued, s.see("b1").State)
+		assert.Equal(s, batch.Queued, s.readRecord("b1").State)
 	})
 }
 
 // An error is one line, and repeats nothing: pgx joins the errors of all addresses that it tried.
 func TestAnErrorIsOneLine(t *testing.T) {
-	assert.Equal(t, "a: refused; b: refused", once("a: refused\nb: refused\na: refused"))
+	assert.Equal(t, "a: refused; b: refused", joinDistinctLines("a: refused\nb: refused\na: refused"))
 }

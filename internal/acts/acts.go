@@ -31,7 +31,7 @@ type Desk struct {
 // Cancel makes a waiting batch Rejected.
 func (d Desk) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	rec, err := d.Store.Cancel(ctx, seen, by)
-	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionCancel, By: by}, seen.Key)
+	return d.finish(ctx, rec, err, batch.Act{Action: batch.ActionCancel, By: by}, seen.Key)
 }
 
 // Requeue puts a final batch back into its lane.
@@ -41,7 +41,7 @@ func (d Desk) Requeue(ctx context.Context, seen batch.Record, by batch.By) (batc
 	if err == nil {
 		rec, err = d.Store.Requeue(ctx, seen, store.Requeue{Quiet: quiet}, by)
 	}
-	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by}, seen.Key)
+	return d.finish(ctx, rec, err, batch.Act{Action: batch.ActionRequeue, By: by}, seen.Key)
 }
 
 // Decide ends a doubt. It refuses to reject a batch that can be withdrawn while others of its lane
@@ -52,13 +52,13 @@ func (d Desk) Decide(ctx context.Context, seen batch.Record, ruling batch.Ruling
 	if err == nil {
 		rec, err = d.Store.Decide(ctx, seen, ruling, by)
 	}
-	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
+	return d.finish(ctx, rec, err, batch.Act{Action: batch.ActionDecide, By: by}, seen.Key)
 }
 
 // Acquit ends a quarantine.
 func (d Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	rec, err := d.Store.Acquit(ctx, seen, by)
-	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
+	return d.finish(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
 }
 
 // Refuses returns the error that an act upon the batch would return now. It returns nil if the act
@@ -70,7 +70,7 @@ func (d Desk) CheckAct(ctx context.Context, seen batch.Record, do batch.Action, 
 	}
 	look, err := d.Store.Look(ctx, seen.Key, 1)
 	if err == nil && look.Row.Version == seen.Version {
-		err = d.refuses(ctx, seen, look, do, ruling)
+		err = d.checkAllowed(ctx, seen, look, do, ruling)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", do, seen.Key, err)
@@ -78,7 +78,7 @@ func (d Desk) CheckAct(ctx context.Context, seen batch.Record, do batch.Action, 
 	return nil
 }
 
-func (d Desk) refuses(ctx context.Context, seen batch.Record, look store.Look, do batch.Action, ruling batch.Ruling) (err error) {
+func (d Desk) checkAllowed(ctx context.Context, seen batch.Record, look store.Look, do batch.Action, ruling batch.Ruling) (err error) {
 	switch do {
 	case batch.ActionCancel:
 		_, err = look.Row.Cancel(look.At, "")
@@ -107,7 +107,7 @@ func (d Desk) Withdraw(ctx context.Context, seen batch.Record, by batch.By) (bat
 	if err == nil {
 		rec, err = d.Store.Withdraw(ctx, seen, by)
 	}
-	return d.done(ctx, rec, err, batch.Act{Action: batch.ActionWithdraw, By: by}, seen.Key)
+	return d.finish(ctx, rec, err, batch.Act{Action: batch.ActionWithdraw, By: by}, seen.Key)
 }
 
 // mayWithdraw returns an error if the batch's ledger cannot withdraw batches.
@@ -151,7 +151,7 @@ func (d Desk) checkRuling(ctx context.Context, seen batch.Record, ruling batch.R
 	return fmt.Errorf("%w: what was sent for it may still take effect, and others of its lane are under way (%d): withdraw it, and the ledger decides", batch.ErrNotAllowed, others)
 }
 
-func (d Desk) done(ctx context.Context, rec batch.Record, err error, act batch.Act, key batch.Key) (batch.Record, error) {
+func (d Desk) finish(ctx context.Context, rec batch.Record, err error, act batch.Act, key batch.Key) (batch.Record, error) {
 	if err != nil {
 		return rec, fmt.Errorf("%s %s: %w", act.Action, key, err)
 	}
@@ -160,14 +160,14 @@ func (d Desk) done(ctx context.Context, rec batch.Record, err error, act batch.A
 	if rec.Final() {
 		h.Finals = []uint64{store.KeyHash(string(key.Service), string(key.ID))}
 	}
-	d.tell(ctx, h)
+	d.sendHint(ctx, h)
 	if d.Done != nil {
 		d.Done(ctx, act, rec)
 	}
 	return rec, nil
 }
 
-func (d Desk) tell(ctx context.Context, h store.Hint) {
+func (d Desk) sendHint(ctx context.Context, h store.Hint) {
 	if d.Tell != nil {
 		d.Tell(ctx, h)
 	}
@@ -201,9 +201,9 @@ func (d Desk) steer(ctx context.Context, s store.Steering) (batch.Control, error
 	switch {
 	case !changed:
 	case s.Scope.All:
-		d.tell(ctx, store.Hint{WholeTopics: store.TopicLanes})
+		d.sendHint(ctx, store.Hint{WholeTopics: store.TopicLanes})
 	default:
-		d.tell(ctx, store.Hint{Lanes: []batch.ServiceID{s.Scope.Service}})
+		d.sendHint(ctx, store.Hint{Lanes: []batch.ServiceID{s.Scope.Service}})
 	}
 	if d.Steered != nil {
 		d.Steered(ctx, batch.Act{Action: s.Action, By: s.By, Scope: s.Scope, Policy: s.Policy}, changed)

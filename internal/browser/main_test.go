@@ -16,8 +16,9 @@ import (
 	"github.com/dltbatch/dltbatch/internal/leak"
 )
 
-// docs is the folder for pictures: they are made on demand, so that tests leave the tree as it is.
-var docs = flag.String("browser.docs", "", "the `folder` for pictures of the pages; none are made without")
+// pictureFolder is the folder for pictures: they are made on demand, so that tests leave the tree
+// as it is.
+var pictureFolder = flag.String("browser.docs", "", "the `folder` for pictures of the pages; none are made without")
 
 // chrome is the browser of all tests. Each test has a tab of its own, without cookies.
 var chrome struct {
@@ -36,7 +37,7 @@ func run(m *testing.M) int {
 	var err error
 	if buildDir, err = os.MkdirTemp("", "dltbatch-browser-"); err == nil {
 		defer func() { _ = os.RemoveAll(buildDir) }() // a temporary folder
-		err = start()
+		err = startBrowser()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -45,8 +46,8 @@ func run(m *testing.M) int {
 	return leak.Check(m, chrome.stop)
 }
 
-// start starts the browser.
-func start() error {
+// startBrowser starts the browser.
+func startBrowser() error {
 	bin, err := binaries.Chromium().Bring()
 	if err != nil {
 		return err

@@ -25,24 +25,24 @@ import (
 )
 
 const (
-	ada = "ada"
-	why = "ticket 17"
+	ada          = "ada"
+	ticketReason = "ticket 17"
 )
 
-// stand is a database with batches that do not move, and a console for it.
-type stand struct {
+// stagedConsole is a database with batches that do not move, and a console for it.
+type stagedConsole struct {
 	*testing.T
 	st   *sqlite.Store
 	db   *sql.DB
 	file string
 	url  string // of the first page
-	// away is true while the server does not answer for the first page.
-	away atomic.Bool
+	// isAway is true while the server does not answer for the first page.
+	isAway atomic.Bool
 }
 
-func newStand(t *testing.T) *stand {
+func newStagedConsole(t *testing.T) *stagedConsole {
 	t.Helper()
-	s := &stand{T: t, file: filepath.Join(t.TempDir(), "queue.db")}
+	s := &stagedConsole{T: t, file: filepath.Join(t.TempDir(), "queue.db")}
 	var err error
 	s.db, err = sqliteopen.Open(s.file)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func newStand(t *testing.T) *stand {
 	})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.StripPrefix("/queue", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.away.Load() && r.URL.Path == "/" {
+		if s.isAway.Load() && r.URL.Path == "/" {
 			http.Error(w, "away", http.StatusBadGateway)
 			return
 		}
@@ -74,38 +74,38 @@ func newStand(t *testing.T) *stand {
 
 // person uses the browser or the shell, as an operator who was called.
 type person struct {
-	*stand
+	*stagedConsole
 	ctx      context.Context // chromedp takes its handle of a tab as a context
 	clicks   int
 	commands int
-	called   time.Time
+	calledAt time.Time
 }
 
-// patience is how long a page may take.
-const patience = 30 * time.Second
+// pageTimeLimit is how long a page may take.
+const pageTimeLimit = 30 * time.Second
 
-func (s *stand) person() *person {
+func (s *stagedConsole) newPerson() *person {
 	s.Helper()
 	ctx, cancel := chromedp.NewContext(chrome.ctx, chromedp.WithNewBrowserContext())
 	s.Cleanup(cancel)
-	p := &person{stand: s, ctx: ctx}
+	p := &person{stagedConsole: s, ctx: ctx}
 	require.NoError(s, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900))) // opens the tab, which stays open as long as its context
-	p.called = time.Now()
+	p.calledAt = time.Now()
 	return p
 }
 
 // run carries out actions that do not lead to another page.
 func (p *person) run(actions ...chromedp.Action[chromedp.Void]) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, pageTimeLimit)
 	defer cancel()
 	require.NoError(p, chromedp.Do(ctx, actions...))
 }
 
-// goes carries out actions that lead to another page, and waits for that page.
-func (p *person) goes(actions ...chromedp.Action[chromedp.Void]) {
+// runAndLoad carries out actions that lead to another page, and waits for that page.
+func (p *person) runAndLoad(actions ...chromedp.Action[chromedp.Void]) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, pageTimeLimit)
 	defer cancel()
 	got, err := chromedp.RunResponse(ctx, actions...)
 	require.NoError(p, err)
@@ -115,21 +115,21 @@ func (p *person) goes(actions ...chromedp.Action[chromedp.Void]) {
 // open opens a page by its address, as a bookmark does.
 func (p *person) open(page string) {
 	p.Helper()
-	p.goes(chromedp.Navigate(p.url + page))
+	p.runAndLoad(chromedp.Navigate(p.url + page))
 }
 
 // text returns the visible text of the page.
 func (p *person) text() string {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, pageTimeLimit)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Text("body"))
 	require.NoError(p, err)
 	return text
 }
 
-// reads checks that the page has these words.
-func (p *person) reads(words ...string) {
+// checkWords checks that the page has these words.
+func (p *person) checkWords(words ...string) {
 	p.Helper()
 	text := strings.Join(strings.Fields(p.text()), " ")
 	for _, w := range words {
@@ -137,7 +137,7 @@ func (p *person) reads(words ...string) {
 	}
 }
 
-func byWords(element, words string) string {
+func elementWithWords(element, words string) string {
 	return "//" + element + `[normalize-space()='` + words + `']`
 }
 
@@ -145,31 +145,31 @@ func byWords(element, words string) string {
 func (p *person) click(words string) {
 	p.Helper()
 	p.clicks++
-	p.goes(chromedp.Click(byWords("a", words)))
+	p.runAndLoad(chromedp.Click(elementWithWords("a", words)))
 }
 
-// types types into the field with this id.
-func (p *person) types(id, words string) {
+// typeInto types into the field with this id.
+func (p *person) typeInto(id, words string) {
 	p.Helper()
 	p.run(chromedp.SendKeys("#"+id, words))
 }
 
-// choose clicks an element that does not lead to another page.
-func (p *person) choose(id string) {
+// clickElement clicks an element that does not lead to another page.
+func (p *person) clickElement(id string) {
 	p.Helper()
 	p.clicks++
 	p.run(chromedp.Click("#" + id))
 }
 
-// press clicks on the button with these words.
-func (p *person) press(words string) {
+// pressButton clicks on the button with these words.
+func (p *person) pressButton(words string) {
 	p.Helper()
 	p.clicks++
-	p.goes(chromedp.Click(byWords("form//button", words)))
+	p.runAndLoad(chromedp.Click(elementWithWords("form//button", words)))
 }
 
-// program is the command, built once.
-var program = sync.OnceValues(func() (string, error) {
+// commandPath is the command, built once.
+var commandPath = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs("../..")
 	if err != nil {
 		return "", err
@@ -188,7 +188,7 @@ var program = sync.OnceValues(func() (string, error) {
 // which the command reports that it found something.
 func (p *person) command(typed string, args ...string) string {
 	p.Helper()
-	bin, err := program()
+	bin, err := commandPath()
 	require.NoError(p, err)
 	p.commands++
 	cmd := exec.CommandContext(p.Context(), bin, append(args, "--dsn", p.file)...)
@@ -202,12 +202,12 @@ func (p *person) command(typed string, args ...string) string {
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
-// done checks that the last act is this action, by the expected person.
-func (p *person) done(acts []batch.Act, err error, action batch.Action) {
+// checkLastAct checks that the last act is this action, by the expected person.
+func (p *person) checkLastAct(acts []batch.Act, err error, action batch.Action) {
 	p.Helper()
 	require.NoError(p, err)
 	require.NotEmpty(p, acts)
 	last := acts[len(acts)-1]
 	require.Equal(p, action, last.Action)
-	require.Equal(p, why, last.Reason)
+	require.Equal(p, ticketReason, last.Reason)
 }

@@ -10,18 +10,18 @@ import (
 	"slices"
 )
 
-// maxHigh is the largest height of a picture, in pixels; the rest of the page is cut off.
-const maxHigh = 2200
+// maxPictureHeight is the largest height of a picture, in pixels; the rest of the page is cut off.
+const maxPictureHeight = 2200
 
-// smaller cuts a picture to maxHigh and reduces it to its most frequent colours. The result has a
-// fifth of the bytes and looks the same.
-func smaller(text []byte) ([]byte, error) {
+// shrinkPicture cuts a picture to maxPictureHeight and reduces it to its most frequent colours.
+// The result has a fifth of the bytes and looks the same.
+func shrinkPicture(text []byte) ([]byte, error) {
 	in, err := png.Decode(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
 	at := in.Bounds()
-	at.Max.Y = min(at.Max.Y, at.Min.Y+maxHigh)
+	at.Max.Y = min(at.Max.Y, at.Min.Y+maxPictureHeight)
 	counts := map[color.RGBA]int{}
 	pixel := func(x, y int) color.RGBA {
 		r, g, b, _ := in.At(x, y).RGBA()

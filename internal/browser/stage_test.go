@@ -19,7 +19,7 @@ import (
 
 var bob = batch.By{Actor: "bob", Reason: "for a moment"}
 
-func one(service batch.ServiceID, id batch.ID, writes ...string) batch.Batch {
+func newBatch(service batch.ServiceID, id batch.ID, writes ...string) batch.Batch {
 	invoice := 4700 + int(id[0])
 	return batch.Batch{
 		Service: service, ID: id, Payload: []byte("payload"), Footprint: batch.Footprint{Writes: writes},
@@ -27,25 +27,25 @@ func one(service batch.ServiceID, id batch.ID, writes ...string) batch.Batch {
 	}
 }
 
-func (s *stand) add(batches ...batch.Batch) {
+func (s *stagedConsole) add(batches ...batch.Batch) {
 	s.Helper()
 	require.NoError(s, s.st.Add(s.Context(), batches...))
 }
 
-// faulty returns a ledger whose attempts have faults. If resolves is true, the ledger gives
+// faultyLedger returns a ledger whose attempts have faults. If resolves is true, the ledger gives
 // evidence about them.
-func faulty(resolves bool, fault func(batch.Attempt) memory.Fault) *memory.Ledger {
+func faultyLedger(resolves bool, fault func(batch.Attempt) memory.Fault) *memory.Ledger {
 	t := memory.Unforgiving(0)
 	t.Resolves, t.PressureScope = resolves, dlt.ScopeEndpoint
 	return memory.New(&memory.Options{Traits: &t, Fault: fault})
 }
 
-func always(k memory.FaultKind) func(batch.Attempt) memory.Fault {
+func faultAlways(k memory.FaultKind) func(batch.Attempt) memory.Fault {
 	return func(batch.Attempt) memory.Fault { return memory.Fault{Kind: k} }
 }
 
-// first returns a function that gives a fault to one batch only.
-func first(id batch.ID, k memory.FaultKind) func(batch.Attempt) memory.Fault {
+// faultOfBatch returns a function that gives a fault to one batch only.
+func faultOfBatch(id batch.ID, k memory.FaultKind) func(batch.Attempt) memory.Fault {
 	return func(a batch.Attempt) memory.Fault {
 		if a.ID == id {
 			return memory.Fault{Kind: k}
@@ -54,8 +54,8 @@ func first(id batch.ID, k memory.FaultKind) func(batch.Attempt) memory.Fault {
 	}
 }
 
-// runs runs an instance until the test ends, or until stop is called.
-func (s *stand) runs(name string, l dlt.Ledger, o dltbatch.Options) (stop func()) {
+// runInstance runs an instance until the test ends, or until stop is called.
+func (s *stagedConsole) runInstance(name string, l dlt.Ledger, o dltbatch.Options) (stop func()) {
 	s.Helper()
 	o.Instance = name
 	if o.RequestTimeout == 0 {
@@ -77,8 +77,9 @@ func (s *stand) runs(name string, l dlt.Ledger, o dltbatch.Options) (stop func()
 	return stop
 }
 
-// until waits for something that an instance is about to do, before the person opens the browser.
-func (s *stand) until(what string, done func() bool) {
+// waitUntil waits for something that an instance is about to do, before the person opens the
+// browser.
+func (s *stagedConsole) waitUntil(what string, done func() bool) {
 	s.Helper()
 	end := time.Now().Add(time.Minute)
 	for !done() {
@@ -87,49 +88,50 @@ func (s *stand) until(what string, done func() bool) {
 	}
 }
 
-func (s *stand) stats() store.Stats {
+func (s *stagedConsole) stats() store.Stats {
 	s.Helper()
 	stats, err := texts.Stats(s.Context(), s.st)
 	require.NoError(s, err)
 	return stats
 }
 
-// counted makes the store count now.
-func (s *stand) counted() {
-	s.until("a count", func() bool {
+// countNow makes the store count now.
+func (s *stagedConsole) countNow() {
+	s.waitUntil("a count", func() bool {
 		did, err := texts.Refresh(s.Context(), s.st, store.RefreshQuery{OlderThan: time.Microsecond})
 		require.NoError(s, err)
 		return did
 	})
 }
 
-func (s *stand) see(service batch.ServiceID, id batch.ID) batch.Record {
+func (s *stagedConsole) readRecord(service batch.ServiceID, id batch.ID) batch.Record {
 	s.Helper()
 	rec, err := s.st.Get(s.Context(), batch.Key{Service: service, ID: id})
 	require.NoError(s, err)
 	return rec
 }
 
-// undecided waits until a batch needs a decision.
-func (s *stand) undecided(service batch.ServiceID, id batch.ID) {
-	s.until("a decision", func() bool { return s.see(service, id).Decision != "" })
+// waitUntilUndecided waits until a batch needs a decision.
+func (s *stagedConsole) waitUntilUndecided(service batch.ServiceID, id batch.ID) {
+	s.waitUntil("a decision", func() bool { return s.readRecord(service, id).Decision != "" })
 }
 
-func (s *stand) paused() {
-	s.until("a row that says so", func() bool {
+func (s *stagedConsole) waitUntilPaused() {
+	s.waitUntil("a row that says so", func() bool {
 		return slices.ContainsFunc(s.stats().Instances, func(i store.Instance) bool { return i.Paused })
 	})
 }
 
 // exec changes the database directly, as if an instance was killed, or as if time passed.
-func (s *stand) exec(statement string, args ...any) {
+func (s *stagedConsole) exec(statement string, args ...any) {
 	s.Helper()
 	_, err := s.db.ExecContext(s.Context(), statement, args...)
 	require.NoError(s, err)
 }
 
-// disagree reports whether a record has settings of another instance, on which nobody has agreed.
-func disagree(kept string) bool {
+// hasDisagreement reports whether a record has settings of another instance, on which nobody has
+// agreed.
+func hasDisagreement(kept string) bool {
 	r, err := relied.Read(kept)
 	return err == nil && r.Other != nil
 }

@@ -23,7 +23,7 @@ func JoinSituations(list []Answer[operator.Situation], page func(shard int, addr
 	all.Incidents, all.Moving, all.Counted = shardsDownIncident(list), []operator.MovingGroup{}, len(good) > 0
 	all.State = worstState(good, len(list))
 	found := map[[4]string]int{} // from the texts of an incident to its index
-	var where [][]int            // the shards of each incident
+	var shards [][]int           // the shards of each incident
 	var stats []store.Stats
 	skip := len(all.Incidents)
 	for _, a := range good {
@@ -32,13 +32,13 @@ func JoinSituations(list []Answer[operator.Situation], page func(shard int, addr
 			words := [4]string{string(i.Kind), i.Text, i.Why, i.Do}
 			at, known := found[words]
 			if !known {
-				at = len(where)
+				at = len(shards)
 				found[words] = at
 				i.Page = page(a.Shard, i.Page)
-				all.Incidents, where = append(all.Incidents, i), append(where, []int{a.Shard})
+				all.Incidents, shards = append(all.Incidents, i), append(shards, []int{a.Shard})
 				continue
 			}
-			where[at] = append(where[at], a.Shard)
+			shards[at] = append(shards[at], a.Shard)
 			one := &all.Incidents[skip+at]
 			one.Batches, one.Behind, one.Lanes = one.Batches+i.Batches, one.Behind+i.Behind, one.Lanes+i.Lanes
 			one.AtLeast, one.Sampled = one.AtLeast || i.AtLeast, one.Sampled || i.Sampled
@@ -56,7 +56,7 @@ func JoinSituations(list []Answer[operator.Situation], page func(shard int, addr
 		all.Causes.Age, all.Causes.At = max(all.Causes.Age, s.Causes.Age), s.Causes.At
 		stats = append(stats, s.Stats)
 	}
-	for i, shards := range where {
+	for i, shards := range shards {
 		one := &all.Incidents[skip+i]
 		name := NameShards(shards, len(list))
 		one.Text = strings.ToUpper(name[:1]) + name[1:] + ": " + one.Text

@@ -25,24 +25,24 @@ import (
 // pool.
 type app struct {
 	*postgres.Store
-	db     *sql.DB // also set with pgx's pool
-	pool   *pgxpool.Pool
-	native *native.Store // nil without pgx's pool
-	open   *transactions
+	db               *sql.DB // also set with pgx's pool
+	pool             *pgxpool.Pool
+	native           *native.Store // nil without pgx's pool
+	openTransactions *transactions
 }
 
 // openApp opens a store as an application does, and does not migrate it.
 func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *app {
 	t.Helper()
-	a := &app{open: &transactions{}}
-	if d.pool {
+	a := &app{openTransactions: &transactions{}}
+	if d.isPool {
 		a.pool = openPool(t, dsn)
 		a.db = stdlib.OpenDBFromPool(a.pool)
 	} else {
 		a.db = openDSN(t, d, dsn)
 	}
 	t.Cleanup(a.close)
-	return a.with(t, o)
+	return a.openAnother(t, o)
 }
 
 // open opens a store in the space and does not migrate it; o may be nil.
@@ -51,17 +51,17 @@ func (s *space) open(o *postgres.Options) *app {
 	if o == nil {
 		o = &postgres.Options{Schema: s.schema, Listen: s.listen()}
 	}
-	return openApp(s.t, s.d, s.dsn, o)
+	return openApp(s.t, s.driver, s.dsn, o)
 }
 
 // listen returns the option that opens a session for hints, for stores whose pool cannot provide
 // one.
 func (s *space) listen() func(context.Context) (postgres.Listener, error) {
 	switch {
-	case s.d.bouncer:
-		return native.Listen(inDatabase(s.t, pgtest.Start(s.t), s.schema))
-	case s.d == libpq:
-		return native.Listen(s.base)
+	case s.driver.hasBouncer:
+		return native.Listen(dsnOfDatabase(s.t, pgtest.Start(s.t), s.schema))
+	case s.driver == libpq:
+		return native.Listen(s.baseDSN)
 	}
 	return nil
 }
@@ -74,8 +74,8 @@ func (s *space) app() *app {
 	return a
 }
 
-// with opens another store on the same connections.
-func (a *app) with(t testing.TB, o *postgres.Options) *app {
+// openAnother opens another store on the same connections.
+func (a *app) openAnother(t testing.TB, o *postgres.Options) *app {
 	t.Helper()
 	b := *a
 	var err error
@@ -91,15 +91,15 @@ func (a *app) with(t testing.TB, o *postgres.Options) *app {
 
 // close ends the application as a crash would: its open transactions are rolled back.
 func (a *app) close() {
-	a.open.end()
+	a.openTransactions.end()
 	_ = a.db.Close()
 	if a.pool != nil {
 		a.pool.Close()
 	}
 }
 
-// whole returns the store as the driver's own type, with all methods.
-func (a *app) whole() interface {
+// driverStore returns the store as the driver's own type, with all methods.
+func (a *app) driverStore() interface {
 	store.Store
 	order.Store
 } {
@@ -111,13 +111,13 @@ func (a *app) whole() interface {
 
 // appTx is a transaction of the application.
 type appTx struct {
-	sql  *sql.Tx
-	pgx  driverpgx.Tx
-	open *transactions
+	sql              *sql.Tx
+	pgx              driverpgx.Tx
+	openTransactions *transactions
 }
 
 func (a *app) begin(ctx context.Context) (*appTx, error) {
-	x := &appTx{open: a.open}
+	x := &appTx{openTransactions: a.openTransactions}
 	var err error
 	if a.pool != nil {
 		x.pgx, err = a.pool.Begin(ctx)
@@ -127,7 +127,7 @@ func (a *app) begin(ctx context.Context) (*appTx, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.open.add(x)
+	a.openTransactions.add(x)
 	return x, nil
 }
 
@@ -176,7 +176,7 @@ func (x *appTx) read(ctx context.Context, into any, text string) error {
 }
 
 func (x *appTx) commit() error {
-	x.open.remove(x)
+	x.openTransactions.remove(x)
 	if x.pgx != nil {
 		return x.pgx.Commit(context.Background())
 	}
@@ -184,7 +184,7 @@ func (x *appTx) commit() error {
 }
 
 func (x *appTx) rollback() error {
-	x.open.remove(x)
+	x.openTransactions.remove(x)
 	if x.pgx != nil {
 		return x.pgx.Rollback(context.Background())
 	}
@@ -219,16 +219,16 @@ func (o *transactions) end() {
 	}
 }
 
-// openPool opens a pgx pool with as many connections as a test may need; keptOnly watches its
-// statements.
+// openPool opens a pgx pool with as many connections as a test may need; keptPlanWatcher watches
+// its statements.
 func openPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	if !strings.Contains(dsn, "pool_max_conns=") {
-		dsn = with(dsn, "pool_max_conns=100")
+		dsn = withParams(dsn, "pool_max_conns=100")
 	}
 	config, err := pgxpool.ParseConfig(dsn)
 	require.NoError(t, err)
-	config.ConnConfig.Tracer = newKeptOnly(t)
+	config.ConnConfig.Tracer = newKeptPlanWatcher(t)
 	p, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	return p

@@ -41,8 +41,8 @@ func buildCommand(t *testing.T) string {
 	return program
 }
 
-// runs runs the command and requires this exit code.
-func (c terminal) runs(code int, args ...string) (out, errs string) {
+// runCommand runs the command and requires this exit code.
+func (c terminal) runCommand(code int, args ...string) (out, errs string) {
 	c.Helper()
 	out, errs, have := c.output(args...)
 	require.Equal(c, code, have, "%v: %s%s", args, out, errs)
@@ -52,24 +52,24 @@ func (c terminal) runs(code int, args ...string) (out, errs string) {
 // output runs the command, and returns its exit code.
 func (c terminal) output(args ...string) (out, errs string, code int) {
 	c.Helper()
-	var o, e bytes.Buffer
+	var outText, errText bytes.Buffer
 	cmd := exec.CommandContext(c.Context(), c.program, append(args, "--schema", c.schema)...)
 	cmd.Env = append(os.Environ(), "DLTBATCH_DSN="+c.dsn)
-	cmd.Stdout, cmd.Stderr = &o, &e
+	cmd.Stdout, cmd.Stderr = &outText, &errText
 	err := cmd.Run()
 	if exit, is := errors.AsType[*exec.ExitError](err); is {
 		code = exit.ExitCode()
 	} else {
 		require.NoError(c, err)
 	}
-	assert.NotContains(c, o.String()+e.String(), c.dsn)
-	return o.String(), e.String(), code
+	assert.NotContains(c, outText.String()+errText.String(), c.dsn)
+	return outText.String(), errText.String(), code
 }
 
-// troubles returns the bad findings of doctor.
-func (c terminal) troubles() map[string]string {
+// badFindings returns the bad findings of doctor.
+func (c terminal) badFindings() map[string]string {
 	c.Helper()
-	out, _ := c.runs(6, "doctor", "--json")
+	out, _ := c.runCommand(6, "doctor", "--json")
 	var d struct {
 		Findings []struct {
 			Check, Found string
@@ -93,30 +93,30 @@ func TestCommandOverShards(t *testing.T) {
 	dsn := pgtest.Start(t)
 	pool := shardPool(t, dsn)
 	c := terminal{t, buildCommand(t), dsn + "\n" + dsn + "\npostgres://127.0.0.1:1/none", "down"}
-	var of []string
+	var lanes []string
 	for i := range n - 1 {
 		schema := shardSchema(t, pool, fmt.Sprint("c", i))
 		st, err := native.New(pool, &postgres.Options{Schema: schema, Shard: store.Shard{Set: "test", Number: i, Of: n}})
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
-		require.NoError(t, st.Add(t.Context(), one(string(laneOf(i, n)), fmt.Sprint("batch ", i))))
-		of = append(of, "--schema="+schema)
+		require.NoError(t, st.Add(t.Context(), newBatch(string(laneOf(i, n)), fmt.Sprint("batch ", i))))
+		lanes = append(lanes, "--schema="+schema)
 	}
 	const down = "dltbatch: shard 2: the database was not reached"
 	for _, args := range [][]string{{"list"}, {"search", "batch"}, {"causes"}, {"status", "--refresh"}} {
-		out, errs := c.runs(1, append(args, of...)...)
+		out, errs := c.runCommand(1, append(args, lanes...)...)
 		assert.True(t, strings.HasPrefix(errs, down), errs)
 		if args[0] == "list" || args[0] == "search" {
 			assert.Contains(t, out, "batch 0", args)
 			assert.Contains(t, out, "batch 1", args)
 		}
 	}
-	out, _ := c.runs(6, append([]string{"doctor"}, of...)...)
+	out, _ := c.runCommand(6, append([]string{"doctor"}, lanes...)...)
 	assert.Contains(t, out, "shards 0 and 1")
-	_, errs := c.runs(1, append([]string{"cancel", "batch 1", "--yes", "--reason=r", "--actor=ada"}, of...)...)
+	_, errs := c.runCommand(1, append([]string{"cancel", "batch 1", "--yes", "--reason=r", "--actor=ada"}, lanes...)...)
 	assert.Contains(t, errs, "--service")
-	c.runs(0, append([]string{"cancel", "batch 1", "--service=" + string(laneOf(1, n)), "--yes", "--reason=r", "--actor=ada"}, of...)...)
-	_, errs = c.runs(2, append([]string{"list"}, of[1], of[0])...)
+	c.runCommand(0, append([]string{"cancel", "batch 1", "--service=" + string(laneOf(1, n)), "--yes", "--reason=r", "--actor=ada"}, lanes...)...)
+	_, errs = c.runCommand(2, append([]string{"list"}, lanes[1], lanes[0])...)
 	assert.Contains(t, errs, "in the order of their numbers")
 }
 
@@ -124,28 +124,28 @@ func TestCommandOverShards(t *testing.T) {
 func TestCommand(t *testing.T) {
 	s := newSpace(t, pooled)
 	c := newTerminal(t, s)
-	c.runs(7, "migrate", "status")
-	c.runs(7, "list")
-	assert.Contains(t, c.troubles(), "schema")
-	c.runs(0, "migrate", "up")
-	c.runs(0, "migrate", "status")
+	c.runCommand(7, "migrate", "status")
+	c.runCommand(7, "list")
+	assert.Contains(t, c.badFindings(), "schema")
+	c.runCommand(0, "migrate", "up")
+	c.runCommand(0, "migrate", "status")
 
 	st, err := postgres.New(s.admin, &postgres.Options{Schema: s.schema})
 	require.NoError(t, err)
 	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x")}))
-	c.runs(0, "pause", "s", "--reason", "ticket 9", "--actor", "ada")
-	out, _ := c.runs(0, "causes")
+	c.runCommand(0, "pause", "s", "--reason", "ticket 9", "--actor", "ada")
+	out, _ := c.runCommand(0, "causes")
 	assert.Contains(t, out, "was paused by ada (ticket 9)")
-	out, _ = c.runs(0, "status", "--refresh")
+	out, _ = c.runCommand(0, "status", "--refresh")
 	assert.Contains(t, out, "1 in 1 lane")
-	c.runs(4, "cancel", "b1", "--reason", "r")
-	c.runs(0, "cancel", "b1", "--reason", "r", "--yes")
-	c.runs(0, "resume", "s", "--reason", "r")
-	out, _ = c.runs(0, "show", "b1")
+	c.runCommand(4, "cancel", "b1", "--reason", "r")
+	c.runCommand(0, "cancel", "b1", "--reason", "r", "--yes")
+	c.runCommand(0, "resume", "s", "--reason", "r")
+	out, _ = c.runCommand(0, "show", "b1")
 	assert.Contains(t, out, "rejected, final")
-	c.runs(0, "prune", "--older-than", "1h", "--yes")
+	c.runCommand(0, "prune", "--older-than", "1h", "--yes")
 
-	found := c.troubles()
+	found := c.badFindings()
 	assert.Equal(t, "No instance runs.", found["no_instance"])
 	assert.NotContains(t, found, "schema")
 	assert.NotContains(t, found, "clock")
@@ -159,7 +159,7 @@ func TestCommand(t *testing.T) {
 	_, err = tx.Exec(`SELECT pg_current_xact_id()`)
 	require.NoError(t, err)
 	s.exec(`UPDATE ` + s.schema + `.clock SET ahead = '1 hour 30 seconds'`)
-	found = c.troubles()
+	found = c.badFindings()
 	assert.Contains(t, found["clock"], "1h0m")
 	assert.Contains(t, found["held snapshot"], "1h")
 	require.NoError(t, tx.Rollback())
@@ -174,7 +174,7 @@ func TestCommand(t *testing.T) {
 	asynchronous.RawQuery = q.Encode()
 	careless := c
 	careless.dsn = asynchronous.String()
-	found = careless.troubles()
+	found = careless.badFindings()
 	assert.Contains(t, found["synchronous_commit"], "off")
 	assert.Contains(t, found["instances"], "cannot be looked at")
 	assert.Contains(t, found["clock"], "1h0m")
@@ -182,16 +182,16 @@ func TestCommand(t *testing.T) {
 	require.NoError(t, err)
 	u.User, u.Path = url.UserPassword("nobody", "hunter2-Zq"), "/missing"
 	c.dsn = u.String()
-	_, errs := c.runs(1, "status")
+	_, errs := c.runCommand(1, "status")
 	assert.NotContains(t, errs, "hunter2-Zq")
 }
 
 // doctor recognizes PgBouncer, and says which parameters the data source name needs.
 func TestCommandThroughPgBouncer(t *testing.T) {
-	s := newSpace(t, pooledBounced)
+	s := newSpace(t, pooledBouncer)
 	c := newTerminal(t, s)
-	c.runs(0, "migrate", "up")
-	assert.NotContains(t, c.troubles(), "pooler")
-	c.dsn = with(s.base, "default_query_exec_mode=describe_exec")
-	assert.Contains(t, c.troubles()["pooler"], "describe exec")
+	c.runCommand(0, "migrate", "up")
+	assert.NotContains(t, c.badFindings(), "pooler")
+	c.dsn = withParams(s.baseDSN, "default_query_exec_mode=describe_exec")
+	assert.Contains(t, c.badFindings()["pooler"], "describe exec")
 }

@@ -18,49 +18,49 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// copies records the COPY statements that pgx traces.
-type copies struct {
-	mu    sync.Mutex
-	begun []string
-	ended int
+// copyRecorder records the COPY statements that pgx traces.
+type copyRecorder struct {
+	mu              sync.Mutex
+	begunStatements []string
+	endedCount      int
 }
 
 type copyKey struct{}
 
 // TraceQueryStart implements pgx.QueryTracer.
-func (c *copies) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, d driverpgx.TraceQueryStartData) context.Context {
+func (c *copyRecorder) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, d driverpgx.TraceQueryStartData) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	is := strings.HasPrefix(d.SQL, "COPY")
 	if is {
-		c.begun = append(c.begun, d.SQL)
+		c.begunStatements = append(c.begunStatements, d.SQL)
 	}
 	return context.WithValue(ctx, copyKey{}, is)
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
-func (c *copies) TraceQueryEnd(ctx context.Context, _ *driverpgx.Conn, _ driverpgx.TraceQueryEndData) {
+func (c *copyRecorder) TraceQueryEnd(ctx context.Context, _ *driverpgx.Conn, _ driverpgx.TraceQueryEndData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if is, _ := ctx.Value(copyKey{}).(bool); is {
-		c.ended++
+		c.endedCount++
 	}
 }
 
-func (c *copies) take() (begun, ended int) {
+func (c *copyRecorder) takeCounts() (begun, ended int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	begun, ended = len(c.begun), c.ended
-	c.begun, c.ended = nil, 0
+	begun, ended = len(c.begunStatements), c.endedCount
+	c.begunStatements, c.endedCount = nil, 0
 	return begun, ended
 }
 
-// many returns batches that use all kinds of columns.
-func many(n int) []batch.Batch {
+// manyBatches returns batches that use all kinds of columns.
+func manyBatches(n int) []batch.Batch {
 	list := make([]batch.Batch, n)
 	for i := range list {
 		b := &list[i]
-		*b = one(fmt.Sprintf(`lane "%d" \ ü`, i%7), fmt.Sprintf(`id %d \" ü`, i))
+		*b = newBatch(fmt.Sprintf(`lane "%d" \ ü`, i%7), fmt.Sprintf(`id %d \" ü`, i))
 		b.Payload = append(b.Payload, 0, 0xff, byte(i))
 		switch i % 5 {
 		case 0:
@@ -106,17 +106,17 @@ func (s *space) rows() (all []string) {
 func TestManyAreCopied(t *testing.T) {
 	t.Parallel()
 	const n = 250
-	list := many(n)
+	list := manyBatches(n)
 	inserted := newSpace(t, libpq)
 	require.NoError(t, inserted.app().Add(t.Context(), list...))
 	want := inserted.rows()
 	require.Len(t, want, n)
-	for _, d := range []driver{pooled, pooledBounced, pooledSimple} {
+	for _, d := range []driver{pooled, pooledBouncer, pooledSimple} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
 			s.app()
-			var seen copies
+			var seen copyRecorder
 			c, err := pgxpool.ParseConfig(s.dsn)
 			require.NoError(t, err)
 			c.ConnConfig.Tracer = &seen
@@ -127,11 +127,11 @@ func TestManyAreCopied(t *testing.T) {
 			require.NoError(t, err)
 			copied := func(want int, what string) {
 				t.Helper()
-				begun, ended := seen.take()
+				begun, ended := seen.takeCounts()
 				assert.Equal(t, want, begun, what)
 				assert.Equal(t, want, ended, what)
 			}
-			few := one("few", "few")
+			few := newBatch("few", "few")
 			require.NoError(t, st.Add(t.Context(), few))
 			copied(0, "one batch")
 			s.exec(`DELETE FROM ` + s.schema + `.waiting_batches; DELETE FROM ` + s.schema + `.batches`)
@@ -142,16 +142,16 @@ func TestManyAreCopied(t *testing.T) {
 			defer cancel()
 			require.ErrorIs(t, st.Add(soon, list...), context.DeadlineExceeded)
 			require.NoError(t, x.rollback())
-			seen.take()
+			seen.takeCounts()
 			require.NoError(t, st.Add(t.Context(), list...))
 			copied(2, "batches, and that they wait")
 			assert.Equal(t, want, s.rows())
 
-			more := many(n + 50)
+			more := manyBatches(n + 50)
 			require.NoError(t, st.Add(t.Context(), more[n/2:]...))
 			copied(1, "some are known")
 			assert.Len(t, s.rows(), n+50)
-			more = many(n + 60) // after a known batch the store uses no COPY for a while
+			more = manyBatches(n + 60) // after a known batch the store uses no COPY for a while
 			more[0].Payload = []byte("other")
 			require.ErrorIs(t, st.Add(t.Context(), more...), batch.ErrConflict)
 			assert.Len(t, s.rows(), n+50)
@@ -168,10 +168,10 @@ func TestManyAreCopied(t *testing.T) {
 			copied(0, "one batch in a transaction")
 			require.NoError(t, st.Tx(own).Add(t.Context(), list...))
 			copied(2, "batches in a transaction")
-			more = many(n + 50)
+			more = manyBatches(n + 50)
 			require.NoError(t, st.Tx(own).Add(t.Context(), more[n/2:]...))
 			copied(1, "some are known in the transaction")
-			more = many(n + 60)
+			more = manyBatches(n + 60)
 			more[0].Payload = []byte("other")
 			require.ErrorIs(t, st.Tx(own).Add(t.Context(), more...), batch.ErrConflict)
 			copied(0, "after a known one in the transaction")

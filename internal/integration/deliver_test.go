@@ -9,8 +9,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// onlyFront picks the first batch of a lane, unless a batch of the lane is under way.
-func onlyFront(l batch.Lane) []batch.Run {
+// pickFrontIfIdle picks the first batch of a lane, unless a batch of the lane is under way.
+func pickFrontIfIdle(l batch.Lane) []batch.Run {
 	for _, b := range l.Batches {
 		if !b.State.Claimable() {
 			return nil
@@ -25,7 +25,7 @@ func onlyFront(l batch.Lane) []batch.Run {
 // deliverAll claims as many batches of the lanes as it can, and records them as committed. It
 // returns their number.
 func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lanes ...batch.ServiceID) (int, error) {
-	c, err := st.Claim(ctx, store.ClaimQuery{Lanes: lanes, Limit: 100, Window: 1, TTL: ttl, Instance: "new"}, onlyFront)
+	c, err := st.Claim(ctx, store.ClaimQuery{Lanes: lanes, Limit: 100, Window: 1, TTL: ttl, Instance: "new"}, pickFrontIfIdle)
 	if err != nil {
 		return 0, err
 	}
@@ -46,8 +46,8 @@ func deliverAll(ctx context.Context, st *postgres.Store, ttl time.Duration, lane
 	return len(done), err
 }
 
-// front picks the first batch of a lane if it is ready.
-func front(l batch.Lane) []batch.Run {
+// pickFront picks the first batch of a lane if it is ready.
+func pickFront(l batch.Lane) []batch.Run {
 	if len(l.Batches) == 0 || !l.Batches[0].Ready {
 		return nil
 	}

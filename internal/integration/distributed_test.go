@@ -18,11 +18,11 @@ func TestADistributedSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	plain, _ := s.store()
-	require.NoError(t, plain.Add(t.Context(), one("s", "first")))
+	require.NoError(t, plain.Add(t.Context(), newBatch("s", "first")))
 	s.exec(`CREATE SCHEMA ` + s.schema + `_citus`)
 	t.Cleanup(func() { s.exec(`DROP SCHEMA ` + s.schema + `_citus CASCADE`) })
 	s.exec(`CREATE TABLE ` + s.schema + `_citus.pg_dist_partition (logicalrelid regclass, partmethod "char")`)
-	dsn, err := url.Parse(s.base)
+	dsn, err := url.Parse(s.baseDSN)
 	require.NoError(t, err)
 	q := dsn.Query()
 	q.Set("search_path", s.schema+"_citus")
@@ -33,9 +33,9 @@ func TestADistributedSchemaIsRefused(t *testing.T) {
 		return st
 	}
 	s.exec(`INSERT INTO ` + s.schema + `_citus.pg_dist_partition VALUES ('pg_class', 'n')`)
-	require.NoError(t, open().Add(t.Context(), one("s", "beside it")))
+	require.NoError(t, open().Add(t.Context(), newBatch("s", "beside it")))
 	s.exec(`INSERT INTO ` + s.schema + `_citus.pg_dist_partition VALUES ('` + s.schema + `.batches', 'n')`)
-	err = open().Add(t.Context(), one("s", "second"))
+	err = open().Add(t.Context(), newBatch("s", "second"))
 	require.ErrorIs(t, err, postgres.ErrDistributed)
 	assert.ErrorContains(t, err, "the table "+s.schema+".batches")
 }

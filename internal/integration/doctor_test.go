@@ -25,39 +25,39 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// found is a finding of doctor.
-type found struct{ Check, Found, Do string }
+// doctorFinding is a finding of doctor.
+type doctorFinding struct{ Check, Found, Do string }
 
 // findings returns the bad findings of doctor.
-func (c terminal) findings() (all []found) {
+func (c terminal) findings() (all []doctorFinding) {
 	c.Helper()
 	out, errs, code := c.output("doctor", "--json")
 	var d struct {
 		Findings []struct {
-			found
+			doctorFinding
 			OK bool
 		}
 	}
 	require.NoError(c, json.Unmarshal([]byte(out), &d), errs)
 	for _, f := range d.Findings {
 		if !f.OK {
-			all = append(all, f.found)
+			all = append(all, f.doctorFinding)
 		}
 	}
 	require.Equal(c, map[bool]int{true: 0, false: 6}[len(all) == 0], code)
 	return all
 }
 
-// only returns the findings of one check.
-func only(check string, all []found) []found {
-	return slices.DeleteFunc(all, func(f found) bool { return f.Check != check })
+// findingsOf returns the findings of one check.
+func findingsOf(check string, all []doctorFinding) []doctorFinding {
+	return slices.DeleteFunc(all, func(f doctorFinding) bool { return f.Check != check })
 }
 
-// varying lists the parts of findings that differ between runs, each with the text that the
+// varyingTexts lists the parts of findings that differ between runs, each with the text that the
 // documentation has instead.
-var varying = []struct {
-	from *regexp.Regexp
-	to   string
+var varyingTexts = []struct {
+	pattern     *regexp.Regexp
+	replacement string
 }{
 	{regexp.MustCompile(`measured to \S+`), "measured to 1ms"},
 	{regexp.MustCompile(`are (1m|59\.9)\S+ apart`), "are 1m0s apart"},
@@ -91,14 +91,14 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	}
 	var table strings.Builder
 	table.WriteString("| set-up | check | `dltbatch doctor` says | and what to do |\n|---|---|---|---|\n")
-	says := func(setUp string, all []found, checks ...string) {
+	says := func(setUp string, all []doctorFinding, checks ...string) {
 		t.Helper()
 		var named []string
 		for _, f := range all {
 			named = append(named, f.Check)
 			text := f.Found
-			for _, v := range varying {
-				text = v.from.ReplaceAllString(text, v.to)
+			for _, v := range varyingTexts {
+				text = v.pattern.ReplaceAllString(text, v.replacement)
 			}
 			fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", setUp, f.Check, text, f.Do)
 		}
@@ -140,7 +140,7 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 		AS 'SELECT pg_catalog.clock_timestamp() + interval ''1 minute'''`)
 	// The instance wrote its row with a correct clock, so by the schema's clock it seems to have
 	// gone.
-	says("a clock is a minute off", only("clock", with("search_path=minute,pg_catalog").findings()), "clock")
+	says("a clock is a minute off", findingsOf("clock", with("search_path=minute,pg_catalog").findings()), "clock")
 
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 		AS 'SELECT pg_catalog.clock_timestamp() + interval ''1 hour'''`)
 	// The clock is an hour ahead so that the transaction is an hour old, which gives a second
 	// finding.
-	says("a transaction was forgotten", only("held snapshot", with("search_path=hour,pg_catalog").findings()), "held snapshot")
+	says("a transaction was forgotten", findingsOf("held snapshot", with("search_path=hour,pg_catalog").findings()), "held snapshot")
 	require.NoError(t, tx.Rollback())
 
 	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "2", Name: "host-8", Version: "v0.2.0", Ledger: "ledger"}))
@@ -163,11 +163,11 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	require.NoError(t, err)
 	says("instances differ", c.findings(), "versions", "settings of instances")
 
-	s := newSpace(t, pooledBounced)
+	s := newSpace(t, pooledBouncer)
 	bounced := c
-	bounced.dsn, bounced.schema = s.base+map[bool]string{true: "&", false: "?"}[strings.Contains(s.base, "?")]+"default_query_exec_mode=cache_statement", "none"
+	bounced.dsn, bounced.schema = s.baseDSN+map[bool]string{true: "&", false: "?"}[strings.Contains(s.baseDSN, "?")]+"default_query_exec_mode=cache_statement", "none"
 	// PgBouncer leads to another server, which runs without fsync.
-	says("PgBouncer in transaction mode, and prepared statements", only("pooler", bounced.findings()), "pooler")
+	says("PgBouncer in transaction mode, and prepared statements", findingsOf("pooler", bounced.findings()), "pooler")
 
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	require.NoError(t, err)

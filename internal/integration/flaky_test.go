@@ -32,10 +32,10 @@ type batchAndOrderStore interface {
 
 // newFlakyApp also returns a function that adds batches in a transaction of the application.
 func newFlakyApp(t *testing.T, s *space, f *flaky.Faults) (batchAndOrderStore, func(ctx context.Context, batches ...batch.Batch) error) {
-	d := s.d
+	d := s.driver
 	o := &postgres.Options{Schema: s.schema}
-	if d.pool {
-		config, err := pgxpool.ParseConfig(with(s.dsn, "pool_max_conns=20"))
+	if d.isPool {
+		config, err := pgxpool.ParseConfig(withParams(s.dsn, "pool_max_conns=20"))
 		require.NoError(t, err)
 		config.ConnConfig.DialFunc = f.Dial
 		p, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -55,7 +55,7 @@ func newFlakyApp(t *testing.T, s *space, f *flaky.Faults) (batchAndOrderStore, f
 			return tx.Commit(ctx)
 		}
 	}
-	db, err := f.Open(d.sql, s.dsn)
+	db, err := f.Open(d.sqlName, s.dsn)
 	require.NoError(t, err)
 	db.SetMaxOpenConns(20)
 	db.SetMaxIdleConns(20)
@@ -112,9 +112,9 @@ func TestEveryStatementFails(t *testing.T) {
 			f := flaky.New(1, 10)
 			s := newSpace(t, d)
 			st, addTx := newFlakyApp(t, s, f)
-			calm := s.as("postgres")
+			calm := s.openAsRole("postgres")
 			kinds := []flaky.Kind{flaky.Before, flaky.After, flaky.ConnectionCut, flaky.Shutdown, flaky.CommitRolledBack}
-			if d.pool {
+			if d.isPool {
 				kinds = kinds[1:] // with pgx's pool, Before is the same as Cut
 			}
 			flaky.FailEachStatement(t, flaky.FailingStore{Store: st, Faultless: calm.batchAndOrderStore, Faults: f, Kinds: kinds, AddTx: addTx, ManyBatches: 100})

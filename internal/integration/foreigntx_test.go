@@ -27,24 +27,24 @@ func TestATransactionInAnotherDatabaseIsRefused(t *testing.T) {
 			name := s.schema + "_other"
 			s.exec(`CREATE DATABASE ` + name)
 			t.Cleanup(func() { s.exec(`DROP DATABASE ` + name + ` WITH (FORCE)`) })
-			other := openApp(t, d, with(inDatabase(t, pgtest.Start(t), name), s.d.params), &postgres.Options{Schema: s.schema})
+			other := openApp(t, d, withParams(dsnOfDatabase(t, pgtest.Start(t), name), s.driver.params), &postgres.Options{Schema: s.schema})
 			require.NoError(t, other.Migrate(t.Context()))
 			st := s.open(&postgres.Options{Schema: s.schema, NotifyInTx: true})
 			for range 2 {
 				tx := other.mustBegin(t)
 				var bad *batch.InputError
-				require.ErrorAs(t, st.addTx(t.Context(), tx, one("s", "astray")), &bad)
+				require.ErrorAs(t, st.addTx(t.Context(), tx, newBatch("s", "astray")), &bad)
 				assert.Contains(t, bad.Value, name)
 				require.ErrorAs(t, st.addOrdersTx(t.Context(), tx, anOrder("p", "astray")), &bad)
-				require.NoError(t, other.addTx(t.Context(), tx, one("s", "its own")), "the transaction goes on")
+				require.NoError(t, other.addTx(t.Context(), tx, newBatch("s", "its own")), "the transaction goes on")
 				require.NoError(t, tx.commit())
 			}
-			_, err := other.Get(t.Context(), one("s", "astray").Key())
+			_, err := other.Get(t.Context(), newBatch("s", "astray").Key())
 			require.ErrorIs(t, err, batch.ErrNotFound)
 			tx := st.mustBegin(t)
-			require.NoError(t, st.addTx(t.Context(), tx, one("s", "here")))
+			require.NoError(t, st.addTx(t.Context(), tx, newBatch("s", "here")))
 			require.NoError(t, tx.commit())
-			_, err = st.Get(t.Context(), one("s", "here").Key())
+			_, err = st.Get(t.Context(), newBatch("s", "here").Key())
 			require.NoError(t, err)
 		})
 	}
@@ -63,7 +63,7 @@ func TestAddTxWhereNoConnectionIsLeft(t *testing.T) {
 			open = append(open, st.mustBegin(t))
 		}
 		for i := range 3 {
-			require.NoError(t, st.addTx(t.Context(), open[0], one("s", 10*most+i)))
+			require.NoError(t, st.addTx(t.Context(), open[0], newBatch("s", 10*most+i)))
 		}
 		for _, tx := range open {
 			require.NoError(t, tx.commit())
@@ -73,7 +73,7 @@ func TestAddTxWhereNoConnectionIsLeft(t *testing.T) {
 	lanes, err := st.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 9})
 	require.NoError(t, err)
 	assert.Equal(t, []batch.ServiceID{"s"}, lanes)
-	_, err = st.Get(t.Context(), one("s", 22).Key())
+	_, err = st.Get(t.Context(), newBatch("s", 22).Key())
 	require.NoError(t, err)
 }
 
@@ -101,17 +101,17 @@ func TestARoleThatOnlyAdds(t *testing.T) {
 	require.NoError(t, err)
 	u.User = url.User(role)
 	addTx := func(b batch.Batch) error {
-		adder := openApp(t, s.d, u.String(), &postgres.Options{Schema: s.schema})
+		adder := openApp(t, s.driver, u.String(), &postgres.Options{Schema: s.schema})
 		tx := adder.mustBegin(t)
 		err := adder.addTx(t.Context(), tx, b)
 		require.NoError(t, tx.commit())
 		return err
 	}
-	b := one("s", "theirs")
+	b := newBatch("s", "theirs")
 	b.Tags = map[string]string{"order": "1"}
 	b.Transactions = []batch.Transaction{{ID: "t"}}
 	require.ErrorContains(t, addTx(b), "texts", "nobody has added before")
-	require.NoError(t, st.Add(t.Context(), one("s", "first")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "first")))
 	require.NoError(t, addTx(b))
 	require.NoError(t, addTx(b), "again")
 	_, err = st.Get(t.Context(), b.Key())

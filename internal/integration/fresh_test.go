@@ -22,14 +22,14 @@ func TestClaimFromMemory(t *testing.T) {
 			s := newSpace(t, d)
 			own, other := s.app(), s.app()
 			claim := func(a *app, lane batch.ServiceID) (id batch.ID, payload string) {
-				got, err := a.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+				got, err := a.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: time.Minute}, pickFront)
 				require.NoError(t, err)
 				require.Len(t, got.Runs, 1)
 				c := got.Runs[0].Batches[0]
 				return c.Key.ID, string(got.Payloads[c.Row])
 			}
 			for i := range 3 { // whether or not the claim before had to read
-				a, b := one(fmt.Sprint("own", i), fmt.Sprint("a", i)), one(fmt.Sprint("others", i), fmt.Sprint("b", i))
+				a, b := newBatch(fmt.Sprint("own", i), fmt.Sprint("a", i)), newBatch(fmt.Sprint("others", i), fmt.Sprint("b", i))
 				want := string(a.Payload)
 				require.NoError(t, own.Add(t.Context(), a, b))
 				clear(a.Payload)
@@ -41,10 +41,10 @@ func TestClaimFromMemory(t *testing.T) {
 				assert.Equal(t, "read"+b.ID, id)
 				assert.Equal(t, "read", payload, "another process has to read")
 			}
-			require.NoError(t, own.Add(t.Context(), one("half", "half")))
+			require.NoError(t, own.Add(t.Context(), newBatch("half", "half")))
 			s.exec(`DELETE FROM ` + s.schema + `.batches WHERE service_id = 'half'`)
 			for range 2 {
-				got, err := other.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"half"}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+				got, err := other.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"half"}, Limit: 1, Window: 1, TTL: time.Minute}, pickFront)
 				require.NoError(t, err)
 				assert.Empty(t, got.Runs, "of a batch that somebody removed")
 			}
@@ -66,7 +66,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 			var ids []batch.ID
 			some := func() (in []batch.Batch) {
 				for range 1 + r.IntN(4) {
-					b := one(fmt.Sprint("lane", r.IntN(3)), fmt.Sprint("b", len(ids)))
+					b := newBatch(fmt.Sprint("lane", r.IntN(3)), fmt.Sprint("b", len(ids)))
 					b.Budget = batch.Budget{Attempts: r.IntN(3), EveryTry: r.IntN(2) == 0}
 					if r.IntN(2) == 0 {
 						b.Footprint = batch.Footprint{Reads: []string{"x"}, Writes: []string{fmt.Sprintf("%04x", len(ids))}}
@@ -128,7 +128,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 								require.Equal(t, added[b.ID].Footprint, b.Footprint)
 								require.Equal(t, added[b.ID].Service, l.Service)
 							}
-							return front(l)
+							return pickFront(l)
 						})
 					require.NoError(t, err)
 					var outcomes []store.Outcome

@@ -15,9 +15,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// gauge counts the buffers of tables and indexes that a call of a store reads, on an otherwise
-// idle server: autovacuum is off, and the store has one connection.
-type gauge struct {
+// bufferCounter counts the buffers of tables and indexes that a call of a store reads, on an
+// otherwise idle server: autovacuum is off, and the store has one connection.
+type bufferCounter struct {
 	t     testing.TB
 	db    *sql.DB // the store's connection
 	admin *sql.DB
@@ -25,10 +25,10 @@ type gauge struct {
 	dsn   string
 }
 
-func newGauge(t testing.TB) *gauge {
+func newBufferCounter(t testing.TB) *bufferCounter {
 	t.Helper()
 	c := pgtest.NewCluster(t, "autovacuum=off", "fsync=off", "full_page_writes=off", "shared_buffers=128MB")
-	g := &gauge{t: t, db: openDSN(t, pgx, c.DSN("")), admin: openAdmin(t, c.DSN("")), dsn: c.DSN("")}
+	g := &bufferCounter{t: t, db: openDSN(t, pgx, c.DSN("")), admin: openAdmin(t, c.DSN("")), dsn: c.DSN("")}
 	t.Cleanup(func() { _ = g.admin.Close() })
 	g.db.SetMaxOpenConns(1)
 	var err error
@@ -42,7 +42,7 @@ func newGauge(t testing.TB) *gauge {
 // adds the numbers of a connection up to a second after it became idle, or at once on request
 // (since PostgreSQL 15). So both connections request it: otherwise what the test itself wrote
 // before would count later, as a read of the store.
-func (g *gauge) buffers() (n int64) {
+func (g *bufferCounter) buffers() (n int64) {
 	g.t.Helper()
 	for _, db := range []*sql.DB{g.db, g.admin} {
 		_, err := db.ExecContext(g.t.Context(), `SELECT pg_stat_force_next_flush()`)
@@ -53,8 +53,8 @@ func (g *gauge) buffers() (n int64) {
 	return n
 }
 
-// of returns the buffers that one call reads.
-func (g *gauge) of(call func()) int64 {
+// buffersOf returns the buffers that one call reads.
+func (g *bufferCounter) buffersOf(call func()) int64 {
 	g.t.Helper()
 	before := g.buffers()
 	call()
@@ -62,14 +62,14 @@ func (g *gauge) of(call func()) int64 {
 }
 
 // vacuum removes the rows that no snapshot can see.
-func (g *gauge) vacuum() {
+func (g *bufferCounter) vacuum() {
 	g.t.Helper()
 	_, err := g.admin.ExecContext(g.t.Context(), `VACUUM ANALYZE`)
 	require.NoError(g.t, err)
 }
 
-// hold opens a snapshot in a transaction that stays open until end is called.
-func (g *gauge) hold() (end func()) {
+// holdSnapshot opens a snapshot in a transaction that stays open until end is called.
+func (g *bufferCounter) holdSnapshot() (end func()) {
 	g.t.Helper()
 	tx, err := g.admin.BeginTx(g.t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	require.NoError(g.t, err)
@@ -78,27 +78,27 @@ func (g *gauge) hold() (end func()) {
 	return func() { require.NoError(g.t, tx.Rollback()) }
 }
 
-// traveller delivers batches through a store.
-type traveller struct {
-	*gauge
-	ctx   context.Context
-	lanes []batch.ServiceID
-	added int
-	keys  []batch.Key // of the batches that became final last
+// deliverer delivers batches through a store.
+type deliverer struct {
+	*bufferCounter
+	ctx        context.Context
+	lanes      []batch.ServiceID
+	addedCount int
+	finalKeys  []batch.Key // of the batches that became final last
 }
 
-func (v *traveller) add(n int) {
+func (v *deliverer) add(n int) {
 	v.t.Helper()
 	bs := make([]batch.Batch, n)
 	for i := range bs {
-		bs[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%064x", v.added)), Service: v.lanes[v.added%len(v.lanes)], Payload: []byte("payload")}
-		v.added++
+		bs[i] = batch.Batch{ID: batch.ID(fmt.Sprintf("%064x", v.addedCount)), Service: v.lanes[v.addedCount%len(v.lanes)], Payload: []byte("payload")}
+		v.addedCount++
 	}
 	require.NoError(v.t, v.st.Add(v.ctx, bs...))
 }
 
 // claim claims n batches, in the order of their lanes.
-func (v *traveller) claim(n int) (claims []store.Claim) {
+func (v *deliverer) claim(n int) (claims []store.Claim) {
 	v.t.Helper()
 	got, err := v.st.Claim(v.ctx, store.ClaimQuery{Lanes: v.lanes, Limit: n, Window: n, TTL: time.Minute}, func(l batch.Lane) []batch.Run {
 		var run batch.Run
@@ -118,7 +118,7 @@ func (v *traveller) claim(n int) (claims []store.Claim) {
 }
 
 // record records one finding about all claims.
-func (v *traveller) record(claims []store.Claim, by batch.Actor, finding store.Finding) {
+func (v *deliverer) record(claims []store.Claim, by batch.Actor, finding store.Finding) {
 	v.t.Helper()
 	os := make([]store.Outcome, len(claims))
 	for i, c := range claims {
@@ -129,16 +129,16 @@ func (v *traveller) record(claims []store.Claim, by batch.Actor, finding store.F
 	}
 	applied, err := v.st.Record(v.ctx, os)
 	require.NoError(v.t, err)
-	v.keys = v.keys[:0]
+	v.finalKeys = v.finalKeys[:0]
 	for i, a := range applied {
 		require.Equal(v.t, store.Written, a.Result, "%v", a.Err)
 		claims[i].Version, claims[i].Was = a.Row.Version, nil
-		v.keys = append(v.keys, a.Key)
+		v.finalKeys = append(v.finalKeys, a.Key)
 	}
 }
 
-// pass delivers n batches, and then prunes them.
-func (v *traveller) pass(n int) {
+// deliverAndPrune delivers n batches, and then prunes them.
+func (v *deliverer) deliverAndPrune(n int) {
 	v.t.Helper()
 	group := 100 * len(v.lanes)
 	for done := 0; done < n; done += group {
@@ -150,7 +150,7 @@ func (v *traveller) pass(n int) {
 	}
 }
 
-func (v *traveller) prune(n int) {
+func (v *deliverer) prune(n int) {
 	v.t.Helper()
 	p, err := v.st.Prune(v.ctx, store.PruneQuery{Limit: n})
 	require.NoError(v.t, err)

@@ -15,16 +15,16 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// gate makes sessions with one name wait when they read the clock. A claim reads the clock in the
-// statement that locks its lanes: at that time it has its snapshot, and not yet the locks.
-type gate struct {
-	s    *space
-	name string // of the sessions that wait
-	key  int64
+// clockGate makes sessions with one name wait when they read the clock. A claim reads the clock in
+// the statement that locks its lanes: at that time it has its snapshot, and not yet the locks.
+type clockGate struct {
+	space *space
+	name  string // of the sessions that wait
+	key   int64
 }
 
-func newGate(s *space) *gate {
-	g := &gate{s: s, name: "slow_" + s.schema, key: schemas.Add(1)}
+func newGate(s *space) *clockGate {
+	g := &clockGate{space: s, name: "slow_" + s.schema, key: schemas.Add(1)}
 	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
 		BEGIN
 			IF current_setting(''application_name'') = ''%s'' THEN
@@ -36,27 +36,27 @@ func newGate(s *space) *gate {
 }
 
 // store opens a store whose sessions wait at the gate.
-func (g *gate) store() *postgres.Store {
-	return openApp(g.s.t, g.s.d, with(g.s.dsn, "application_name="+g.name), &postgres.Options{Schema: g.s.schema}).Store
+func (g *clockGate) store() *postgres.Store {
+	return openApp(g.space.t, g.space.driver, withParams(g.space.dsn, "application_name="+g.name), &postgres.Options{Schema: g.space.schema}).Store
 }
 
 // close makes these sessions wait until open is called.
-func (g *gate) close() (open func()) {
-	g.s.t.Helper()
-	c, err := g.s.admin.Conn(context.Background())
-	require.NoError(g.s.t, err)
-	g.s.t.Cleanup(func() { _ = c.Close() })
+func (g *clockGate) close() (open func()) {
+	g.space.t.Helper()
+	c, err := g.space.admin.Conn(context.Background())
+	require.NoError(g.space.t, err)
+	g.space.t.Cleanup(func() { _ = c.Close() })
 	_, err = c.ExecContext(context.Background(), fmt.Sprintf(`SELECT pg_advisory_lock(%d)`, g.key))
-	require.NoError(g.s.t, err)
+	require.NoError(g.space.t, err)
 	return func() {
 		_, err := c.ExecContext(context.Background(), fmt.Sprintf(`SELECT pg_advisory_unlock(%d)`, g.key))
-		require.NoError(g.s.t, err)
+		require.NoError(g.space.t, err)
 	}
 }
 
-func (g *gate) waiting() bool {
+func (g *clockGate) hasWaiting() bool {
 	var n int
-	require.NoError(g.s.t, g.s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, g.name).Scan(&n))
+	require.NoError(g.space.t, g.space.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, g.name).Scan(&n))
 	return n == 1
 }
 
@@ -68,14 +68,14 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 	st, db := s.store()
 	g := newGate(s)
 	slow := g.store()
-	require.NoError(t, st.Add(t.Context(), one("s", "known")))
-	_, err := st.Cancel(t.Context(), batch.Record{Key: one("s", "known").Key(), Version: 1}, batch.By{Actor: "test"})
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "known")))
+	_, err := st.Cancel(t.Context(), batch.Record{Key: newBatch("s", "known").Key(), Version: 1}, batch.By{Actor: "test"})
 	require.NoError(t, err)
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	require.NoError(t, st.Tx(tx).Add(t.Context(), one("s", "late")))
-	require.NoError(t, st.Add(t.Context(), one("s", "early")))
+	require.NoError(t, st.Tx(tx).Add(t.Context(), newBatch("s", "late")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "early")))
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 1, TTL: time.Minute}
 	_, err = st.Claim(t.Context(), q, func(batch.Lane) []batch.Run { return nil }) // the lane has a row from now on
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 		got, err := slow.Claim(t.Context(), q, serial)
 		done <- answer{got, err}
 	}()
-	require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, g.hasWaiting, 10*time.Second, 5*time.Millisecond)
 	require.NoError(t, tx.Commit())
 	got, err := st.Claim(t.Context(), q, serial)
 	require.NoError(t, err)
@@ -112,11 +112,11 @@ func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
-			require.NoError(t, st.addTx(t.Context(), st.mustBegin(t), one("s", "open")))
+			require.NoError(t, st.addTx(t.Context(), st.mustBegin(t), newBatch("s", "open")))
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			require.NoError(t, st.Add(ctx, one("s", "done")))
-			got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+			require.NoError(t, st.Add(ctx, newBatch("s", "done")))
+			got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 1, TTL: time.Minute}, pickFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
 			assert.Equal(t, batch.ID("done"), got.Runs[0].Batches[0].Key.ID)
@@ -131,16 +131,16 @@ func TestClaimsExpireOnTheDatabasesClock(t *testing.T) {
 		t.Run(ahead.String(), func(t *testing.T) {
 			s := newSpace(t, pgx)
 			st, _ := s.store()
-			s.step(ahead)
-			require.NoError(t, st.Add(t.Context(), one("s", "a")))
-			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+			s.stepClock(ahead)
+			require.NoError(t, st.Add(t.Context(), newBatch("s", "a")))
+			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, pickFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
 			for _, want := range []int{0, 1} {
 				due, err := st.Pending(t.Context(), store.PendingQuery{Limit: 9, Lease: time.Second})
 				require.NoError(t, err)
 				require.Len(t, due, want)
-				s.step(61 * time.Second)
+				s.stepClock(61 * time.Second)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ import (
 func TestHealthWithoutPostgreSQL(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.NewCluster(t)
-	db, err := sql.Open(pgx.sql, cluster.DSN(""))
+	db, err := sql.Open(pgx.sqlName, cluster.DSN(""))
 	require.NoError(t, err)
 	defer db.Close()
 	st, err := postgres.New(db, nil)

@@ -20,14 +20,14 @@ const (
 	heldPerLane = 2400
 )
 
-// calls measures every call of a Runner on a store in which some batches wait and some are under
-// way, at least one batch of each lane. names has the order of the calls.
-func (v *traveller) calls() (names []string, buffers map[string]int64) {
+// measureCalls measures every call of a Runner on a store in which some batches wait and some are
+// under way, at least one batch of each lane. names has the order of the calls.
+func (v *deliverer) measureCalls() (names []string, buffers map[string]int64) {
 	v.t.Helper()
 	buffers = map[string]int64{}
 	take := func(name string, call func()) {
 		names = append(names, name)
-		buffers[name] = v.of(call)
+		buffers[name] = v.buffersOf(call)
 	}
 	n := len(v.lanes)
 	nobody := func(l []batch.ServiceID, err error) { require.NoError(v.t, err); require.Empty(v.t, l) }
@@ -81,7 +81,7 @@ func (v *traveller) calls() (names []string, buffers map[string]int64) {
 	})
 	take("Record committed", func() { v.record(claims, batch.ByMonitor, store.IsCommitted) })
 	take("Finals", func() {
-		final, missing, err := v.st.Finals(v.ctx, v.keys)
+		final, missing, err := v.st.Finals(v.ctx, v.finalKeys)
 		require.NoError(v.t, err)
 		require.Len(v.t, final, 2*n)
 		require.Empty(v.t, missing)
@@ -101,57 +101,57 @@ func (v *traveller) calls() (names []string, buffers map[string]int64) {
 	return names, buffers
 }
 
-// least returns the lowest cost of each call in several turns. The first turn costs more, since it
-// also reads the catalogs and cleans pages.
-func (v *traveller) least() (names []string, least map[string]int64) {
+// leastBuffers returns the lowest cost of each call in several turns. The first turn costs more,
+// since it also reads the catalogs and cleans pages.
+func (v *deliverer) leastBuffers() (names []string, leastBuffers map[string]int64) {
 	v.t.Helper()
 	for range 3 {
 		var of map[string]int64
-		if names, of = v.calls(); least == nil {
-			least = of
+		if names, of = v.measureCalls(); leastBuffers == nil {
+			leastBuffers = of
 		}
 		for name, n := range of {
-			least[name] = min(least[name], n)
+			leastBuffers[name] = min(leastBuffers[name], n)
 		}
 	}
-	return names, least
+	return names, leastBuffers
 }
 
 // While a snapshot is held, so that the server cannot clean up, each call reads at most twice the
 // buffers that it reads without the snapshot.
 func TestCallsUnderAHeldSnapshot(t *testing.T) {
 	t.Parallel()
-	v := &traveller{gauge: newGauge(t), ctx: t.Context()}
+	v := &deliverer{bufferCounter: newBufferCounter(t), ctx: t.Context()}
 	for i := range heldLanes {
 		v.lanes = append(v.lanes, batch.ServiceID(fmt.Sprintf("lane%d", i)))
 	}
-	v.pass(heldLanes * heldPerLane)
+	v.deliverAndPrune(heldLanes * heldPerLane)
 	v.vacuum()
-	names, without := v.least()
+	names, without := v.leastBuffers()
 	v.vacuum()
-	end := v.hold()
+	end := v.holdSnapshot()
 	defer end()
-	v.pass(heldLanes * heldPerLane)
+	v.deliverAndPrune(heldLanes * heldPerLane)
 	v.vacuum() // cannot remove anything
-	_, held := v.least()
+	_, held := v.leastBuffers()
 	var table strings.Builder
 	for _, name := range names {
 		fmt.Fprintf(&table, "%-24s %6d %6d\n", name, without[name], held[name])
-		if growing[name] {
+		if growingCalls[name] {
 			continue
 		}
-		assert.LessOrEqual(t, held[name], 2*without[name]+heldMore, "%s reads %d buffers, %d without a held snapshot", name, held[name], without[name])
+		assert.LessOrEqual(t, held[name], 2*without[name]+maxMoreBuffers, "%s reads %d buffers, %d without a held snapshot", name, held[name], without[name])
 	}
 	t.Logf("buffers of a call, without and with a held snapshot:\n%s", &table)
 }
 
-// heldMore is the number of additional buffers that a call may read, because its rows are on pages
-// of their own while the snapshot is held.
-const heldMore = 40
+// maxMoreBuffers is the number of additional buffers that a call may read, because its rows are on
+// pages of their own while the snapshot is held.
+const maxMoreBuffers = 40
 
-// growing lists the calls that read dead rows: see docs/performance-appendix.md. A scan for lanes
-// does so after a scan that found none. A List without a lane reads all open rows, and a List of a
-// lane reads over the rows in front that retention has removed.
-var growing = map[string]bool{
+// growingCalls lists the calls that read dead rows: see docs/performance-appendix.md. A scan for
+// lanes does so after a scan that found none. A List without a lane reads all open rows, and a
+// List of a lane reads over the rows in front that retention has removed.
+var growingCalls = map[string]bool{
 	"Lanes, nothing open": true, "Counts": true, "List, open": true, "List of a lane": true,
 }

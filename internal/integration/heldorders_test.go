@@ -12,42 +12,43 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// ordering delivers orders of one party through a store, in batches of one size.
-type ordering struct {
-	*traveller
-	each    int
-	orders  int
-	batches int
+// orderDeliverer delivers orders of one party through a store, in batches of one size.
+type orderDeliverer struct {
+	*deliverer
+	ordersPerBatch int
+	orderCount     int
+	batchCount     int
 }
 
-// turn brings the orders of one batch to their end, and returns the buffers that each call reads.
-func (o *ordering) turn() (buffers map[string]int64) {
+// deliverBatch brings the orders of one batch to their end, and returns the buffers that each call
+// reads.
+func (o *orderDeliverer) deliverBatch() (buffers map[string]int64) {
 	o.t.Helper()
 	const party = "party"
 	buffers = map[string]int64{}
-	take := func(name string, call func()) { buffers[name] = o.of(call) }
-	os := make([]order.Order, o.each)
+	take := func(name string, call func()) { buffers[name] = o.buffersOf(call) }
+	os := make([]order.Order, o.ordersPerBatch)
 	for i := range os {
-		o.orders++
-		os[i] = order.Order{Party: party, ID: order.ID(fmt.Sprintf("o%08d", o.orders)), Priority: o.orders % 3, Payload: []byte("order")}
+		o.orderCount++
+		os[i] = order.Order{Party: party, ID: order.ID(fmt.Sprintf("o%08d", o.orderCount)), Priority: o.orderCount % 3, Payload: []byte("order")}
 	}
 	take("AddOrders", func() { require.NoError(o.t, o.st.AddOrders(o.ctx, os...)) })
 	take("Parties", func() {
-		loads, err := o.st.Parties(o.ctx, order.PartiesQuery{Start: true, Limit: 10, Cap: o.each})
+		loads, err := o.st.Parties(o.ctx, order.PartiesQuery{Start: true, Limit: 10, Cap: o.ordersPerBatch})
 		require.NoError(o.t, err)
 		require.Len(o.t, loads, 1)
 	})
 	var refs []order.Ref
 	take("NextOrders", func() {
-		next, err := o.st.NextOrders(o.ctx, party, order.NextQuery{Max: o.each})
+		next, err := o.st.NextOrders(o.ctx, party, order.NextQuery{Max: o.ordersPerBatch})
 		require.NoError(o.t, err)
-		require.Len(o.t, next, o.each)
+		require.Len(o.t, next, o.ordersPerBatch)
 		for _, q := range next {
 			refs = append(refs, order.Ref{ID: q.ID, Version: q.Version})
 		}
 	})
-	o.batches++
-	b := batch.Batch{ID: batch.ID(fmt.Sprintf("%064x", o.batches)), Service: party, Payload: []byte("payload")}
+	o.batchCount++
+	b := batch.Batch{ID: batch.ID(fmt.Sprintf("%064x", o.batchCount)), Service: party, Payload: []byte("payload")}
 	take("PrepareBatch", func() {
 		done, err := o.st.PrepareBatch(o.ctx, b, refs)
 		require.NoError(o.t, err)
@@ -79,23 +80,23 @@ func (o *ordering) turn() (buffers map[string]int64) {
 // and only calls that read parties have it.
 func TestOrdersUnderAHeldSnapshot(t *testing.T) {
 	t.Parallel()
-	o := &ordering{traveller: &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"party"}}, each: 50}
+	o := &orderDeliverer{deliverer: &deliverer{bufferCounter: newBufferCounter(t), ctx: t.Context(), lanes: []batch.ServiceID{"party"}}, ordersPerBatch: 50}
 	for range 4 {
-		o.turn()
+		o.deliverBatch()
 	}
 	o.vacuum()
-	without := o.turn()
+	without := o.deliverBatch()
 	o.vacuum()
-	end := o.hold()
+	end := o.holdSnapshot()
 	defer end()
 	const turns = 40
 	for range turns {
-		o.turn()
+		o.deliverBatch()
 	}
-	held := o.turn()
-	dead := int64(turns * o.each)
+	held := o.deliverBatch()
+	dead := int64(turns * o.ordersPerBatch)
 	for name, n := range held {
-		most := 2*without[name] + heldMore + deadOrder[name]*dead
+		most := 2*without[name] + maxMoreBuffers + deadOrder[name]*dead
 		t.Logf("%-18s %6d buffers, %6d held, %.2f more a dead order", name, without[name], n, float64(n-without[name])/float64(dead))
 		assert.LessOrEqual(t, n, most, name)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// slowly returns the options of a Runner whose own scans and polls come too late for a test.
-func slowly(o dltbatch.Options) *dltbatch.Options {
+// slowOptions returns the options of a Runner whose own scans and polls come too late for a test.
+func slowOptions(o dltbatch.Options) *dltbatch.Options {
 	o.ScanInterval, o.PollInterval = 10*time.Minute, 10*time.Minute
 	return &o
 }
@@ -33,9 +33,9 @@ func twoProcesses(t *testing.T, s *space, o dltbatch.Options) (runs, adds *dltba
 	t.Helper()
 	tier.Hints(t)
 	ledger := memory.New(nil)
-	runs, err := dltbatch.New(s.app().whole(), ledger, slowly(o))
+	runs, err := dltbatch.New(s.app().driverStore(), ledger, slowOptions(o))
 	require.NoError(t, err)
-	adds, err = dltbatch.New(s.open(nil).whole(), ledger, slowly(dltbatch.Options{}))
+	adds, err = dltbatch.New(s.open(nil).driverStore(), ledger, slowOptions(dltbatch.Options{}))
 	require.NoError(t, err)
 	runInBackground(t, runs)
 	require.Eventually(t, func() bool { return runs.Health().Hints.Live }, 30*time.Second, 10*time.Millisecond, "%+v", runs.Health().Hints)
@@ -54,9 +54,9 @@ func runInBackground(t *testing.T, r *dltbatch.Runner) {
 	})
 }
 
-// delivered adds a batch and waits for its end, which comes far sooner than a scan would find the
-// batch.
-func delivered(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
+// checkDelivered adds a batch and waits for its end, which comes far sooner than a scan would find
+// the batch.
+func checkDelivered(t *testing.T, r *dltbatch.Runner, b batch.Batch) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -75,14 +75,14 @@ func TestProcessesWakeEachOther(t *testing.T) {
 		way string
 	}{
 		{pooled.inRace(), "beside pgx's pool"}, {pgx, "of the pool (*stdlib.Driver)"},
-		{libpq, "of Options.Listen"}, {pooledBounced, "of Options.Listen"}, {pqBounced, "of Options.Listen"},
+		{libpq, "of Options.Listen"}, {pooledBouncer, "of Options.Listen"}, {pqBouncer, "of Options.Listen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			runs, adds := twoProcesses(t, newSpace(t, c.driver), dltbatch.Options{})
 			assert.Equal(t, "LISTEN on a connection "+c.way, runs.Health().Hints.Way)
 			for i := range 5 {
-				delivered(t, adds, one(fmt.Sprintf("Lane %d", i), i))
+				checkDelivered(t, adds, newBatch(fmt.Sprintf("Lane %d", i), i))
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestAListenerThatIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pooled)
 	runs, adds := twoProcesses(t, s, dltbatch.Options{})
-	delivered(t, adds, one("s", 1))
+	checkDelivered(t, adds, newBatch("s", 1))
 	for range 2 {
 		s.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name = '` + s.schema + `'`)
 		require.Eventually(t, func() bool { return !runs.Health().Hints.Live }, 30*time.Second, time.Millisecond)
@@ -102,12 +102,12 @@ func TestAListenerThatIsKilled(t *testing.T) {
 		require.Error(t, h.Hints.Err)
 		assert.Empty(t, h.Attention(time.Now()), "scans go on")
 	}
-	delivered(t, adds, one("s", 2))
+	checkDelivered(t, adds, newBatch("s", 2))
 	require.Eventually(t, func() bool { return runs.Health().Hints.Live }, 30*time.Second, time.Millisecond)
 }
 
-// hearing returns why a store cannot receive hints; nil if it can.
-func hearing(t *testing.T, st store.Store) error {
+// hearError returns why a store cannot receive hints; nil if it can.
+func hearError(t *testing.T, st store.Store) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -122,19 +122,19 @@ func TestWhoHearsNothing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T) error{
 		"pgbouncer": func(t *testing.T) error {
-			s := newSpace(t, pooledBounced)
+			s := newSpace(t, pooledBouncer)
 			s.app()
-			return hearing(t, s.open(&postgres.Options{Schema: s.schema}))
+			return hearError(t, s.open(&postgres.Options{Schema: s.schema}))
 		},
 		"pgx through pgbouncer": func(t *testing.T) error {
-			s := newSpace(t, pgxBounced)
+			s := newSpace(t, pgxBouncer)
 			s.app()
-			return hearing(t, s.open(&postgres.Options{Schema: s.schema}))
+			return hearError(t, s.open(&postgres.Options{Schema: s.schema}))
 		},
 		"another database": func(t *testing.T) error {
-			s := newSpace(t, pooledBounced)
+			s := newSpace(t, pooledBouncer)
 			s.app()
-			return hearing(t, s.open(&postgres.Options{Schema: s.schema, Listen: native.Listen(pgtest.Start(t))}))
+			return hearError(t, s.open(&postgres.Options{Schema: s.schema, Listen: native.Listen(pgtest.Start(t))}))
 		},
 	}
 	for name, err := range tests {
@@ -145,29 +145,29 @@ func TestWhoHearsNothing(t *testing.T) {
 	}
 	t.Run("lib/pq", func(t *testing.T) {
 		s := newSpace(t, libpq)
-		require.ErrorContains(t, hearing(t, s.open(&postgres.Options{Schema: s.schema})), "set Options.Listen")
+		require.ErrorContains(t, hearError(t, s.open(&postgres.Options{Schema: s.schema})), "set Options.Listen")
 	})
 	t.Run("a pool of one connection", func(t *testing.T) {
 		s := newSpace(t, pgx)
 		a := s.open(nil)
 		a.db.SetMaxOpenConns(1)
-		require.ErrorContains(t, hearing(t, a), "set Options.Listen")
+		require.ErrorContains(t, hearError(t, a), "set Options.Listen")
 	})
 	t.Run("a standby", func(t *testing.T) {
 		primary := pgtest.NewCluster(t)
 		standby := primary.Standby(t, "")
 		a := openApp(t, pooled, primary.DSN(""), &postgres.Options{Listen: native.Listen(standby.DSN(""))})
-		err := hearing(t, a)
+		err := hearError(t, a)
 		var state interface{ SQLState() string }
 		require.True(t, errors.As(err, &state), err)
 		assert.Equal(t, "25006", state.SQLState())
 	})
 }
 
-// observed is called with the name of each operation.
-type observed func(op string)
+// callObserver is called with the name of each operation.
+type callObserver func(op string)
 
-func (o observed) ObserveCall(_ context.Context, c batch.Call) { o(c.Op) }
+func (o callObserver) ObserveCall(_ context.Context, c batch.Call) { o(c.Op) }
 
 // Notifications that are not the store's cause no scan, however many arrive. Many notifications
 // that look like the store's cause few scans.
@@ -176,7 +176,7 @@ func TestAFloodOfNotifications(t *testing.T) {
 	tier.Hints(t)
 	s := newSpace(t, pooled)
 	var scans, claims atomic.Int64
-	_, adds := twoProcesses(t, s, dltbatch.Options{Calls: observed(func(op string) {
+	_, adds := twoProcesses(t, s, dltbatch.Options{Calls: callObserver(func(op string) {
 		switch op {
 		case "lanes":
 			scans.Add(1)
@@ -186,12 +186,12 @@ func TestAFloodOfNotifications(t *testing.T) {
 	})})
 	channel := "dltbatch:" + s.schema + ":"
 	flood := func(payload string) (scanned, claimed int64) {
-		delivered(t, adds, one("s", 1)) // adding the batch again is harmless
+		checkDelivered(t, adds, newBatch("s", 1)) // adding the batch again is harmless
 		before, began := scans.Load(), claims.Load()
 		for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 			s.exec(`SELECT pg_notify('` + channel + `', ` + payload + `) FROM generate_series(1, 1000) i`)
 		}
-		delivered(t, adds, one("s", 2))
+		checkDelivered(t, adds, newBatch("s", 2))
 		return scans.Load() - before, claims.Load() - began
 	}
 	scanned, claimed := flood(`'hello ' || i`)

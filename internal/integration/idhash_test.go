@@ -22,16 +22,16 @@ func TestHashOfAnotherID(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
-			stored, other := one("s", "stored"), one("s", "other")
+			stored, other := newBatch("s", "stored"), newBatch("s", "other")
 			other.Payload = stored.Payload // so that only their ids differ
 			refused := func() {
 				for i := range 3 { // for the first call the batch is new
-					err := st.Add(t.Context(), one("s", fmt.Sprint("new", i)), other)
+					err := st.Add(t.Context(), newBatch("s", fmt.Sprint("new", i)), other)
 					require.ErrorIs(t, err, batch.ErrConflict)
 					assert.ErrorContains(t, err, "batch "+other.Key().String()+": its id has the hash of batch "+string(stored.ID))
 				}
 				tx := st.mustBegin(t)
-				require.ErrorIs(t, st.addTx(t.Context(), tx, other, one("s", "new")), batch.ErrConflict)
+				require.ErrorIs(t, st.addTx(t.Context(), tx, other, newBatch("s", "new")), batch.ErrConflict)
 				require.NoError(t, tx.commit())
 			}
 			require.NoError(t, st.Add(t.Context(), stored))
@@ -58,7 +58,7 @@ func TestHashOfAnotherID(t *testing.T) {
 			_, err = st.Cancel(t.Context(), batch.Record{Key: other.Key(), Version: 1}, batch.By{Actor: "test"})
 			require.ErrorIs(t, err, batch.ErrNotFound)
 
-			s.step(time.Second)
+			s.stepClock(time.Second)
 			p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 			require.NoError(t, err)
 			require.Equal(t, 1, p.Batches)

@@ -34,25 +34,25 @@ var idleFor = flag.Duration("idle.time", 5*time.Second, "how long an idle Runner
 // traffic counts the messages sent to a server.
 type traffic struct {
 	mu sync.Mutex
-	counts
+	messageCounts
 }
 
-type counts struct {
-	trips  int // messages that wait for an answer
-	frames int // each BEGIN, SET, COMMIT and ROLLBACK
-	work   int // all other statements
+type messageCounts struct {
+	tripCount  int // messages that wait for an answer
+	frameCount int // each BEGIN, SET, COMMIT and ROLLBACK
+	workCount  int // all other statements
 }
 
-func (t *traffic) now() counts {
+func (t *traffic) current() messageCounts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.counts
+	return t.messageCounts
 }
 
 func (t *traffic) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, network, address)
-	return &watched{Conn: c, t: t}, err
+	return &countingConn{Conn: c, traffic: t}, err
 }
 
 // Dial and DialTimeout implement pq.Dialer.
@@ -66,35 +66,35 @@ func (t *traffic) DialTimeout(network, address string, d time.Duration) (net.Con
 	return t.dial(ctx, network, address)
 }
 
-// watched is a connection that counts its messages to the server.
-type watched struct {
+// countingConn is a connection that counts its messages to the server.
+type countingConn struct {
 	net.Conn
-	t      *traffic
-	begun  bool // false for the first message, which has no kind
-	rest   []byte
-	frames map[string]bool // names of prepared statements that are frames
-	frame  bool            // the statement bound last is a frame
+	traffic      *traffic
+	hasBegun     bool // false for the first message, which has no kind
+	unread       []byte
+	frameNames   map[string]bool // names of prepared statements that are frames
+	isBoundFrame bool            // the statement bound last is a frame
 }
 
-func (w *watched) Write(p []byte) (int, error) {
-	w.rest = append(w.rest, p...)
+func (w *countingConn) Write(p []byte) (int, error) {
+	w.unread = append(w.unread, p...)
 	for {
 		kind, head := byte(0), 0
-		if w.begun {
+		if w.hasBegun {
 			head = 1
 		}
-		if len(w.rest) < head+4 {
+		if len(w.unread) < head+4 {
 			break
 		}
-		if w.begun {
-			kind = w.rest[0]
+		if w.hasBegun {
+			kind = w.unread[0]
 		}
-		size := head + int(binary.BigEndian.Uint32(w.rest[head:]))
-		if len(w.rest) < size {
+		size := head + int(binary.BigEndian.Uint32(w.unread[head:]))
+		if len(w.unread) < size {
 			break
 		}
-		w.see(kind, w.rest[head+4:size])
-		w.rest, w.begun = w.rest[size:], true
+		w.countMessage(kind, w.unread[head+4:size])
+		w.unread, w.hasBegun = w.unread[size:], true
 	}
 	return w.Conn.Write(p)
 }
@@ -108,48 +108,48 @@ func isFrame(statement string) bool {
 	return slices.Contains([]string{"BEGIN", "SET", "COMMIT", "ROLLBACK"}, strings.ToUpper(word))
 }
 
-// see counts a message, and remembers which statements are frames.
-func (w *watched) see(kind byte, body []byte) {
+// countMessage counts a message, and remembers which statements are frames.
+func (w *countingConn) countMessage(kind byte, body []byte) {
 	first, rest, _ := strings.Cut(string(body), "\x00")
 	second, _, _ := strings.Cut(rest, "\x00")
 	switch kind {
 	case 'P': // Parse: the name, and the text
-		if w.frames == nil {
-			w.frames = map[string]bool{}
+		if w.frameNames == nil {
+			w.frameNames = map[string]bool{}
 		}
-		w.frames[first] = isFrame(second)
+		w.frameNames[first] = isFrame(second)
 	case 'B': // Bind: the portal, and the name
-		w.frame = w.frames[second]
+		w.isBoundFrame = w.frameNames[second]
 	}
-	w.t.see(kind, body, w.frame)
+	w.traffic.count(kind, body, w.isBoundFrame)
 }
 
-func (t *traffic) see(kind byte, body []byte, frame bool) {
+func (t *traffic) count(kind byte, body []byte, frame bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch kind {
 	case 'Q': // Query: a text of statements
-		t.trips++
+		t.tripCount++
 		for s := range strings.SplitSeq(strings.TrimRight(string(body), "\x00"), ";") {
 			switch s = strings.TrimSpace(s); {
 			case s == "":
 			case strings.HasPrefix(s, "--"):
 				// pgx sends this to check a connection that was idle for a second, which happens
 				// on a busy machine.
-				t.trips--
+				t.tripCount--
 			case isFrame(s):
-				t.frames++
+				t.frameCount++
 			default:
-				t.work++
+				t.workCount++
 			}
 		}
 	case 'S': // Sync: ends a group of messages
-		t.trips++
+		t.tripCount++
 	case 'E': // Execute
 		if frame {
-			t.frames++
+			t.frameCount++
 		} else {
-			t.work++
+			t.workCount++
 		}
 	}
 }
@@ -173,27 +173,27 @@ func TestIdleRunnerIsQuiet(t *testing.T) {
 			defer stop()
 			done := make(chan error, 1)
 			go func() { done <- r.Run(ctx) }()
-			require.NoError(t, r.Add(ctx, one("s", "a")))
+			require.NoError(t, r.Add(ctx, newBatch("s", "a")))
 			require.NoError(t, r.Idle(ctx))
 			wait := time.NewTimer(time.Second) // the work for the batch itself is over
 			<-wait.C
-			before, from := seen.now(), time.Now()
+			before, from := seen.current(), time.Now()
 			wait.Reset(*idleFor)
 			<-wait.C
-			after, seconds := seen.now(), time.Since(from).Seconds()
+			after, seconds := seen.current(), time.Since(from).Seconds()
 			stop()
 			require.NoError(t, <-done)
 			rate := func(before, after int) float64 { return float64(after-before) / seconds }
 			t.Logf("a second: %.1f statements, %.1f more for their transactions, %.1f round trips",
-				rate(before.work, after.work), rate(before.frames, after.frames), rate(before.trips, after.trips))
+				rate(before.workCount, after.workCount), rate(before.frameCount, after.frameCount), rate(before.tripCount, after.tripCount))
 			// A short time may contain more than its share of what happens every 15 s or every
 			// minute.
 			const beats = 16
-			assert.LessOrEqual(t, float64(after.work-before.work), 2*seconds+beats)
+			assert.LessOrEqual(t, float64(after.workCount-before.workCount), 2*seconds+beats)
 			// Finding nothing needs no transaction. With lib/pq a statement in a transaction takes
 			// two round trips.
 			const transactions = 6
-			assert.LessOrEqual(t, float64(after.trips-before.trips), 2*seconds+beats+2*transactions*(1+seconds/15), "round trips")
+			assert.LessOrEqual(t, float64(after.tripCount-before.tripCount), 2*seconds+beats+2*transactions*(1+seconds/15), "round trips")
 		})
 	}
 }
@@ -227,17 +227,17 @@ func TestIdleShardsAreQuiet(t *testing.T) {
 	require.NoError(t, set.Idle(ctx))
 	wait := time.NewTimer(time.Second)
 	<-wait.C
-	before, from := seen.now(), time.Now()
+	before, from := seen.current(), time.Now()
 	wait.Reset(*idleFor)
 	<-wait.C
-	after, seconds := seen.now(), time.Since(from).Seconds()
+	after, seconds := seen.current(), time.Since(from).Seconds()
 	stop()
 	require.NoError(t, <-done)
 	rate := func(before, after int) float64 { return float64(after-before) / seconds / n }
 	t.Logf("a second and shard: %.2f statements, %.2f more for their transactions, %.2f round trips",
-		rate(before.work, after.work), rate(before.frames, after.frames), rate(before.trips, after.trips))
+		rate(before.workCount, after.workCount), rate(before.frameCount, after.frameCount), rate(before.tripCount, after.tripCount))
 	const beats = 16
-	assert.LessOrEqual(t, float64(after.work-before.work), n*(2*seconds+beats))
+	assert.LessOrEqual(t, float64(after.workCount-before.workCount), n*(2*seconds+beats))
 }
 
 // watchedStore opens a store whose messages are counted.
@@ -246,7 +246,7 @@ func (s *space) watchedStore(seen *traffic) store.Store {
 	o := &postgres.Options{Schema: s.schema}
 	var db *sql.DB
 	switch {
-	case s.d.pool:
+	case s.driver.isPool:
 		c, err := pgxpool.ParseConfig(s.dsn)
 		require.NoError(s.t, err)
 		c.ConnConfig.DialFunc = seen.dial
@@ -256,7 +256,7 @@ func (s *space) watchedStore(seen *traffic) store.Store {
 		st, err := native.New(p, o)
 		require.NoError(s.t, err)
 		return st
-	case s.d.sql == "pgx":
+	case s.driver.sqlName == "pgx":
 		c, err := pgxlib.ParseConfig(s.dsn)
 		require.NoError(s.t, err)
 		c.DialFunc = seen.dial

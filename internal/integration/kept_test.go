@@ -17,82 +17,85 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// keptOnly watches connections. In a transaction whose plans the server keeps, it allows only the
-// statements that TestKeptPlans checks, and statements that name no table.
-type keptOnly struct {
-	t     testing.TB
-	kept  map[string]bool // by text, with {name} for a table
-	names *regexp.Regexp
-	keep  string // the settings of a transaction whose plans the server keeps
+// keptPlanWatcher watches connections. In a transaction whose plans the server keeps, it allows
+// only the statements that TestKeptPlans checks, and statements that name no table.
+type keptPlanWatcher struct {
+	t              testing.TB
+	keptStatements map[string]bool // by text, with {name} for a table
+	names          *regexp.Regexp
+	keepSettings   string // the settings of a transaction whose plans the server keeps
 
-	mu   sync.Mutex
-	open map[*driverpgx.Conn]bool // connections in such a transaction
+	mu        sync.Mutex
+	keptConns map[*driverpgx.Conn]bool // connections in such a transaction
 }
 
-func newKeptOnly(t testing.TB) *keptOnly {
+func newKeptPlanWatcher(t testing.TB) *keptPlanWatcher {
 	all := constants(t)
-	k := &keptOnly{
-		t: t, kept: map[string]bool{}, keep: all["keepPlans"], open: map[*driverpgx.Conn]bool{},
+	k := &keptPlanWatcher{
+		t: t, keptStatements: map[string]bool{}, keepSettings: all["keepPlans"], keptConns: map[*driverpgx.Conn]bool{},
 		names: regexp.MustCompile(`"[a-z0-9_]+"\."([a-z_]+)"`),
 	}
 	for _, name := range keptStatements {
-		k.kept[all[name]] = true
+		k.keptStatements[all[name]] = true
 	}
 	return k
 }
 
 // TraceQueryStart is called before a statement is sent.
-func (k *keptOnly) TraceQueryStart(ctx context.Context, c *driverpgx.Conn, q driverpgx.TraceQueryStartData) context.Context {
-	k.see(c, q.SQL)
+func (k *keptPlanWatcher) TraceQueryStart(ctx context.Context, c *driverpgx.Conn, q driverpgx.TraceQueryStartData) context.Context {
+	k.checkStatement(c, q.SQL)
 	return ctx
 }
 
 // TraceBatchStart is called before statements are sent together.
-func (k *keptOnly) TraceBatchStart(ctx context.Context, c *driverpgx.Conn, b driverpgx.TraceBatchStartData) context.Context {
+func (k *keptPlanWatcher) TraceBatchStart(ctx context.Context, c *driverpgx.Conn, b driverpgx.TraceBatchStartData) context.Context {
 	for _, q := range b.Batch.QueuedQueries {
-		k.see(c, q.SQL)
+		k.checkStatement(c, q.SQL)
 	}
 	return ctx
 }
 
-// setAnew is the statement of sqlPlanAnew that turns kept plans off.
-const setAnew = "set_config('plan_cache_mode', 'force_custom_plan', true)"
+// setCustomPlan is the statement of sqlPlanAnew that turns kept plans off.
+const setCustomPlan = "set_config('plan_cache_mode', 'force_custom_plan', true)"
 
-// setting matches a SET statement.
-var setting = regexp.MustCompile(`(^|; *)SET `)
+// setStatement matches a SET statement.
+var setStatement = regexp.MustCompile(`(^|; *)SET `)
 
-func (k *keptOnly) see(c *driverpgx.Conn, text string) {
+func (k *keptPlanWatcher) checkStatement(c *driverpgx.Conn, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	assert.False(k.t, strings.Contains(text, "; ") && setting.MatchString(text), "a router refuses SET beside other statements: %s", text)
+	assert.False(k.t, strings.Contains(text, "; ") && setStatement.MatchString(text), "a router refuses SET beside other statements: %s", text)
 	switch {
-	case strings.Contains(text, k.keep):
-		k.open[c] = true
+	case strings.Contains(text, k.keepSettings):
+		k.keptConns[c] = true
 		return
-	case strings.HasSuffix(text, "COMMIT") || text == "ROLLBACK" || strings.Contains(text, setAnew):
-		delete(k.open, c)
+	case strings.HasSuffix(text, "COMMIT") || text == "ROLLBACK" || strings.Contains(text, setCustomPlan):
+		delete(k.keptConns, c)
 	}
-	if !k.open[c] {
+	if !k.keptConns[c] {
 		return
 	}
 	named := k.names.ReplaceAllString(text, "{$1}")
 	tables := slices.DeleteFunc(tableToken.FindAllString(named, -1), func(name string) bool {
 		return slices.Contains([]string{"{" + postgres.MigrationsTable + "}", "{dltbatch_migrations}", "{moved}"}, name) // reads the schema's version
 	})
-	assert.True(k.t, len(tables) == 0 || k.kept[named], "sent with a plan that is kept: %s", named)
+	assert.True(k.t, len(tables) == 0 || k.keptStatements[named], "sent with a plan that is kept: %s", named)
 }
 
 // The other methods of the tracers do nothing.
-func (*keptOnly) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
+func (*keptPlanWatcher) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {
+}
 
-func (*keptOnly) TraceBatchQuery(context.Context, *driverpgx.Conn, driverpgx.TraceBatchQueryData) {}
+func (*keptPlanWatcher) TraceBatchQuery(context.Context, *driverpgx.Conn, driverpgx.TraceBatchQueryData) {
+}
 
-func (*keptOnly) TraceBatchEnd(context.Context, *driverpgx.Conn, driverpgx.TraceBatchEndData) {}
+func (*keptPlanWatcher) TraceBatchEnd(context.Context, *driverpgx.Conn, driverpgx.TraceBatchEndData) {
+}
 
-// openWatched opens a database/sql pool of pgx connections that keptOnly watches.
+// openWatched opens a database/sql pool of pgx connections that keptPlanWatcher watches.
 func openWatched(t testing.TB, dsn string) *sql.DB {
 	config, err := driverpgx.ParseConfig(dsn)
 	require.NoError(t, err)
-	config.Tracer = newKeptOnly(t)
+	config.Tracer = newKeptPlanWatcher(t)
 	return stdlib.OpenDB(*config)
 }

@@ -27,7 +27,7 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 			if l.Batches[0].State != batch.Queued {
 				return nil
 			}
-			return front(l)
+			return pickFront(l)
 		})
 		require.NoError(t, err)
 		if len(got.Runs) == 0 {
@@ -38,7 +38,7 @@ func TestScansFindTheSameLanesWhateverIsRemembered(t *testing.T) {
 	finish := func(l batch.ServiceID) (key batch.Key, ok bool) {
 		c, ok := take(l)
 		if ok {
-			record(t, remembers, c, store.Refused, 0)
+			recordFinding(t, remembers, c, store.Refused, 0)
 		}
 		return c.Key, ok
 	}
@@ -105,7 +105,7 @@ func TestAScanThatTakesLongLooksAtRememberedLanes(t *testing.T) {
 			group = append(group, batch.Batch{ID: batch.ID("b-" + l), Service: l, Payload: []byte("p")})
 		}
 		require.NoError(t, st.Add(t.Context(), group...))
-		_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: lanes, Limit: 500, Window: 1, TTL: time.Minute}, front)
+		_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: lanes, Limit: 500, Window: 1, TTL: time.Minute}, pickFront)
 		require.NoError(t, err)
 		want = append(want, lanes...)
 	}

@@ -17,33 +17,33 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// ends counts transactions by the statement that ended them.
-type ends struct {
-	mu   sync.Mutex
-	seen map[string]int
+// endCounter counts transactions by the statement that ended them.
+type endCounter struct {
+	mu        sync.Mutex
+	endCounts map[string]int
 }
 
 // TraceQueryStart is called before a statement is sent.
-func (e *ends) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, q driverpgx.TraceQueryStartData) context.Context {
+func (e *endCounter) TraceQueryStart(ctx context.Context, _ *driverpgx.Conn, q driverpgx.TraceQueryStartData) context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, end := range []string{"COMMIT", "ROLLBACK"} {
 		if strings.HasSuffix(q.SQL, end) { // a COMMIT may follow another statement
-			e.seen[end]++
+			e.endCounts[end]++
 		}
 	}
 	return ctx
 }
 
 // TraceQueryEnd does nothing.
-func (*ends) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
+func (*endCounter) TraceQueryEnd(context.Context, *driverpgx.Conn, driverpgx.TraceQueryEndData) {}
 
-// since returns the counts since the last call, and resets them.
-func (e *ends) since() map[string]int {
+// takeCounts returns the counts since the last call, and resets them.
+func (e *endCounter) takeCounts() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	seen := e.seen
-	e.seen = map[string]int{}
+	seen := e.endCounts
+	e.endCounts = map[string]int{}
 	return seen
 }
 
@@ -56,7 +56,7 @@ func TestAClaimFromNewLanesDoesNotBeginTwice(t *testing.T) {
 	s.store()
 	config, err := driverpgx.ParseConfig(s.dsn)
 	require.NoError(t, err)
-	e := &ends{seen: map[string]int{}}
+	e := &endCounter{endCounts: map[string]int{}}
 	config.Tracer = e
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
@@ -66,14 +66,14 @@ func TestAClaimFromNewLanesDoesNotBeginTwice(t *testing.T) {
 	claim := func(want int, lanes ...batch.ServiceID) map[string]int {
 		for _, service := range lanes {
 			if n++; service != "empty" {
-				require.NoError(t, st.Add(t.Context(), one(string(service), n)))
+				require.NoError(t, st.Add(t.Context(), newBatch(string(service), n)))
 			}
 		}
-		e.since()
-		got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: lanes, Limit: 9, Window: 9, TTL: time.Minute}, front)
+		e.takeCounts()
+		got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: lanes, Limit: 9, Window: 9, TTL: time.Minute}, pickFront)
 		require.NoError(t, err)
 		assert.Len(t, got.Runs, want)
-		return e.since()
+		return e.takeCounts()
 	}
 	assert.Equal(t, map[string]int{"COMMIT": 2}, claim(2, "a", "b", "empty"))
 	var rows int
@@ -84,13 +84,13 @@ func TestAClaimFromNewLanesDoesNotBeginTwice(t *testing.T) {
 	other, err := postgres.New(db, &postgres.Options{Schema: s.schema})
 	require.NoError(t, err)
 	held := func() map[string]int {
-		e.since()
-		got, err := other.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"f"}, Limit: 9, Window: 9, TTL: time.Minute}, front)
+		e.takeCounts()
+		got, err := other.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"f"}, Limit: 9, Window: 9, TTL: time.Minute}, pickFront)
 		require.NoError(t, err)
 		assert.Equal(t, []batch.ServiceID{"f"}, got.Locked)
-		return e.since()
+		return e.takeCounts()
 	}
-	require.NoError(t, st.Add(t.Context(), one("f", 100)))
+	require.NoError(t, st.Add(t.Context(), newBatch("f", 100)))
 	_, err = st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"f"}, Limit: 9, Window: 9, TTL: time.Minute}, func(batch.Lane) []batch.Run {
 		assert.Equal(t, map[string]int{"COMMIT": 2}, held())
 		assert.Equal(t, map[string]int{"COMMIT": 1}, held(), "of a lane that was held its row is known, too")

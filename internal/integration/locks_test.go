@@ -18,12 +18,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-func one(service string, id any) batch.Batch {
+func newBatch(service string, id any) batch.Batch {
 	return batch.Batch{Service: batch.ServiceID(service), ID: batch.ID(fmt.Sprint(id)), Payload: fmt.Appendf(nil, "payload of %v", id)}
 }
 
-// lane returns all waiting batches of a lane, in order.
-func lane(t testing.TB, st *postgres.Store, service batch.ServiceID) (ids []batch.ID) {
+// waitingIDs returns all waiting batches of a lane, in order.
+func waitingIDs(t testing.TB, st *postgres.Store, service batch.ServiceID) (ids []batch.ID) {
 	t.Helper()
 	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{service}, Limit: 1, Window: 100_000, TTL: time.Minute},
 		func(l batch.Lane) []batch.Run {
@@ -37,8 +37,8 @@ func lane(t testing.TB, st *postgres.Store, service batch.ServiceID) (ids []batc
 	return ids
 }
 
-// added is one Add of the test, from its call until its transaction had ended.
-type added struct {
+// addCall is one Add of the test, from its call until its transaction had ended.
+type addCall struct {
 	ids        []batch.ID
 	from, till time.Time
 	committed  bool
@@ -61,24 +61,24 @@ func TestManyWritersOfOneLane(t *testing.T) {
 			for i := range open {
 				tx, err := st.begin(ctx)
 				require.NoError(t, err)
-				require.NoError(t, st.addTx(ctx, tx, one("s", fmt.Sprint("open", i))))
+				require.NoError(t, st.addTx(ctx, tx, newBatch("s", fmt.Sprint("open", i))))
 				held = append(held, tx)
 			}
 			var mu sync.Mutex
-			var all []added
+			var all []addCall
 			var wg sync.WaitGroup
 			errs := make([]error, writers)
 			for w := range writers {
 				wg.Go(func() {
 					random := rand.New(rand.NewPCG(1, uint64(w)))
 					for i := range each {
-						a := added{from: time.Now()}
+						a := addCall{from: time.Now()}
 						var bs []batch.Batch
 						for k := range 1 + random.IntN(3) {
-							b := one("s", fmt.Sprintf("%d/%d/%d", 99-w, 99-i, 9-k))
+							b := newBatch("s", fmt.Sprintf("%d/%d/%d", 99-w, 99-i, 9-k))
 							bs, a.ids = append(bs, b), append(a.ids, b.ID)
 						}
-						a.committed, errs[w] = addSomehow(ctx, st, random, bs)
+						a.committed, errs[w] = addInAnyWay(ctx, st, random, bs)
 						a.till = time.Now()
 						if errs[w] != nil {
 							return
@@ -92,19 +92,19 @@ func TestManyWritersOfOneLane(t *testing.T) {
 			wg.Wait()
 			require.NoError(t, errors.Join(errs...))
 			place := map[batch.ID]int{}
-			for i, id := range lane(t, st.Store, "s") { // the open transactions do not delay a claim either
+			for i, id := range waitingIDs(t, st.Store, "s") { // the open transactions do not delay a claim either
 				place[id] = i
 			}
-			compareOrder(t, all, place)
+			checkOrder(t, all, place)
 			for _, tx := range held {
 				require.NoError(t, tx.commit())
 			}
-			require.Len(t, lane(t, st.Store, "s"), len(place)+open)
+			require.Len(t, waitingIDs(t, st.Store, "s"), len(place)+open)
 		})
 	}
 }
 
-func addSomehow(ctx context.Context, st *app, random *rand.Rand, bs []batch.Batch) (committed bool, err error) {
+func addInAnyWay(ctx context.Context, st *app, random *rand.Rand, bs []batch.Batch) (committed bool, err error) {
 	how := random.IntN(4)
 	if how == 0 {
 		return true, st.Add(ctx, bs...)
@@ -127,7 +127,7 @@ func addSomehow(ctx context.Context, st *app, random *rand.Rand, bs []batch.Batc
 	return true, tx.commit()
 }
 
-func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
+func checkOrder(t *testing.T, all []addCall, place map[batch.ID]int) {
 	committed := 0
 	for _, a := range all {
 		for i, id := range a.ids {
@@ -142,7 +142,7 @@ func compareOrder(t *testing.T, all []added, place map[batch.ID]int) {
 		}
 	}
 	require.Len(t, place, committed)
-	kept := slices.DeleteFunc(all, func(a added) bool { return !a.committed })
+	kept := slices.DeleteFunc(all, func(a addCall) bool { return !a.committed })
 	pairs := 0
 	for _, a := range kept {
 		for _, b := range kept {
@@ -164,16 +164,16 @@ func TestSameIDWaits(t *testing.T) {
 			st := s.app()
 			for name, end := range map[string]func(*appTx) error{"commit": (*appTx).commit, "rollback": (*appTx).rollback} {
 				tx := st.mustBegin(t)
-				require.NoError(t, st.addTx(t.Context(), tx, one(name, name)))
+				require.NoError(t, st.addTx(t.Context(), tx, newBatch(name, name)))
 				short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				assert.ErrorIs(t, st.Add(short, one(name, name)), context.DeadlineExceeded)
+				assert.ErrorIs(t, st.Add(short, newBatch(name, name)), context.DeadlineExceeded)
 				cancel()
 				done := make(chan error, 1)
-				go func() { done <- st.Add(t.Context(), one(name, name)) }()
-				assert.NoError(t, st.Add(t.Context(), one(name, "after the "+name)))
+				go func() { done <- st.Add(t.Context(), newBatch(name, name)) }()
+				assert.NoError(t, st.Add(t.Context(), newBatch(name, "after the "+name)))
 				require.NoError(t, end(tx))
 				require.NoError(t, <-done)
-				assert.Len(t, lane(t, st.Store, batch.ServiceID(name)), 2)
+				assert.Len(t, waitingIDs(t, st.Store, batch.ServiceID(name)), 2)
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestHeldLanesAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
-	require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2), one("c", 3)))
+	require.NoError(t, st.Add(t.Context(), newBatch("a", 1), newBatch("b", 2), newBatch("c", 3)))
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"b", "none", "a", "c", "a"}, Limit: 9, Window: 9, TTL: time.Minute}
 	_, err := st.Claim(t.Context(), q, func(batch.Lane) []batch.Run { return nil })
 	require.NoError(t, err)
@@ -193,14 +193,14 @@ func TestHeldLanesAreNamed(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.services WHERE service_id IN ('a', 'b') FOR NO KEY UPDATE`)
 	require.NoError(t, err)
-	got, err := st.Claim(t.Context(), q, front)
+	got, err := st.Claim(t.Context(), q, pickFront)
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []batch.ServiceID{"a", "b"}, got.Locked)
 	require.Len(t, got.Runs, 1)
 	assert.Equal(t, batch.ServiceID("c"), got.Runs[0].Service)
 	assert.Empty(t, got.Left)
 	require.NoError(t, tx.Rollback())
-	got, err = st.Claim(t.Context(), q, front)
+	got, err = st.Claim(t.Context(), q, pickFront)
 	require.NoError(t, err)
 	assert.Empty(t, got.Locked)
 	assert.Len(t, got.Runs, 2)
@@ -212,7 +212,7 @@ func TestHeldLanesAreNotLeft(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
-	require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2), one("c", 3)))
+	require.NoError(t, st.Add(t.Context(), newBatch("a", 1), newBatch("b", 2), newBatch("c", 3)))
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b", "c"}, Limit: 1, Window: 1, TTL: time.Minute}
 	_, err := st.Claim(t.Context(), q, func(batch.Lane) []batch.Run { return nil })
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestHeldLanesAreNotLeft(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.services WHERE service_id = 'b' FOR NO KEY UPDATE`)
 	require.NoError(t, err)
-	got, err := st.Claim(t.Context(), q, front)
+	got, err := st.Claim(t.Context(), q, pickFront)
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 1)
 	assert.Equal(t, []batch.ServiceID{"b"}, got.Locked)
@@ -233,14 +233,14 @@ func TestChooseHoldsTheLane(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, _ := s.store()
-	require.NoError(t, st.Add(t.Context(), one("a", 1)))
+	require.NoError(t, st.Add(t.Context(), newBatch("a", 1)))
 	q := store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 9, TTL: time.Minute}
 	got, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
-		other, err := st.Claim(t.Context(), q, front) // a strategy must not do this
+		other, err := st.Claim(t.Context(), q, pickFront) // a strategy must not do this
 		require.NoError(t, err)
 		assert.Equal(t, q.Lanes, other.Locked)
 		assert.Empty(t, other.Runs)
-		return front(l)
+		return pickFront(l)
 	})
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 1)
@@ -265,8 +265,8 @@ func TestALeaseEndsDuringTheWaitForItsLock(t *testing.T) {
 		assert.NoError(t, err)
 		got <- held
 	}()
-	require.Eventually(t, func() bool { return s.sessions("wait_event_type = 'Lock'") > 0 }, 20*time.Second, 5*time.Millisecond)
-	s.step(61 * time.Second)
+	require.Eventually(t, func() bool { return s.countSessions("wait_event_type = 'Lock'") > 0 }, 20*time.Second, 5*time.Millisecond)
+	s.stepClock(61 * time.Second)
 	require.NoError(t, tx.Rollback())
 	assert.True(t, <-got, "the clock was read before the lock was granted")
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// oneOf claims one batch of a lane.
-func oneOf(t *testing.T, st *postgres.Store, lane batch.ServiceID) (store.Claimed, error) {
+// claimOne claims one batch of a lane.
+func claimOne(t *testing.T, st *postgres.Store, lane batch.ServiceID) (store.Claimed, error) {
 	t.Helper()
-	return st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, front)
+	return st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, pickFront)
 }
 
-// takeOver kills the server, and makes the standby the primary.
-func takeOver(t *testing.T, c, standby *pgtest.Cluster, to func(*pgtest.Cluster)) {
+// failOver kills the server, and makes the standby the primary.
+func failOver(t *testing.T, c, standby *pgtest.Cluster, to func(*pgtest.Cluster)) {
 	t.Helper()
 	require.NoError(t, c.Crash())
 	require.NoError(t, standby.Promote())
@@ -45,8 +45,8 @@ func TestLostCommitsAreReported(t *testing.T) {
 		// restarted is true if the primary was restarted between the loss and the failover.
 		restarted bool
 	}{
-		{"an Add", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, true, "batch s/lost is gone", false},
-		{"an Add before a plain restart", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), one("s", "lost"))) }, false, "batch s/lost is gone", true},
+		{"an Add", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), newBatch("s", "lost"))) }, true, "batch s/lost is gone", false},
+		{"an Add before a plain restart", func(t *testing.T, st *postgres.Store) { require.NoError(t, st.Add(t.Context(), newBatch("s", "lost"))) }, false, "batch s/lost is gone", true},
 		{"a claim", func(t *testing.T, st *postgres.Store) { assert.Equal(t, batch.ID("kept"), claimFirst(t, st, "s")) }, false, "batch s/kept was written as version", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -57,27 +57,27 @@ func TestLostCommitsAreReported(t *testing.T) {
 			st, err := postgres.New(db, &postgres.Options{PauseOnLostCommits: c.pause})
 			require.NoError(t, err)
 			require.NoError(t, st.Migrate(t.Context()))
-			require.NoError(t, st.Add(t.Context(), one("s", "kept"), one("other", "claimed")))
+			require.NoError(t, st.Add(t.Context(), newBatch("s", "kept"), newBatch("other", "claimed")))
 			assert.Equal(t, batch.ID("claimed"), claimFirst(t, st, "other"))
 			cutStandbyOff(t, primary, standby)
 			c.lose(t, st)
 			if c.restarted {
 				require.NoError(t, primary.RestartImmediately())
 				require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
-				require.NoError(t, st.Add(t.Context(), one("s", "lost"))) // added again, and now the store has the batch
+				require.NoError(t, st.Add(t.Context(), newBatch("s", "lost"))) // added again, and now the store has the batch
 			}
-			takeOver(t, primary, standby, to)
+			failOver(t, primary, standby, to)
 			require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 			for i := range 20 { // more than a process remembers
-				require.NoError(t, st.Add(t.Context(), one("more", i)))
+				require.NoError(t, st.Add(t.Context(), newBatch("more", i)))
 			}
 
-			_, err = oneOf(t, st, "s")
+			_, err = claimOne(t, st, "s")
 			require.ErrorIs(t, err, postgres.ErrLostCommits)
 			assert.Contains(t, err.Error(), c.text)
 			require.ErrorContains(t, warningAbout(t, st, postgres.ErrLostCommits), c.text)
 			if c.pause {
-				got, err := oneOf(t, st, "s")
+				got, err := claimOne(t, st, "s")
 				require.NoError(t, err)
 				assert.Empty(t, got.Runs, "everything is paused")
 				control, err := st.Control(t.Context(), batch.Everything())
@@ -107,7 +107,7 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 		p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 		require.NoError(t, err)
 		require.NotZero(t, p.Batches)
-		require.NoError(t, st.Add(t.Context(), one("s", "kept")))
+		require.NoError(t, st.Add(t.Context(), newBatch("s", "kept")))
 		require.NoError(t, c.RestartImmediately())
 		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 		assert.Equal(t, batch.ID("kept"), claimFirst(t, st, "s"))
@@ -124,7 +124,7 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 		}
 		adds, prunes := open(), open()
 		require.NoError(t, prunes.Migrate(t.Context()))
-		require.NoError(t, adds.Add(t.Context(), one("s", "final"), one("other", "kept")))
+		require.NoError(t, adds.Add(t.Context(), newBatch("s", "final"), newBatch("other", "kept")))
 		_, err := deliverAll(t.Context(), prunes, time.Minute, "s")
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
@@ -155,8 +155,8 @@ func TestNoLossIsReportedWhereNothingIsLost(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, st.Migrate(t.Context()))
 		learnPosition(t, st, "s", "before")
-		require.NoError(t, st.Add(t.Context(), one("s", "kept")))
-		takeOver(t, c, standby, to)
+		require.NoError(t, st.Add(t.Context(), newBatch("s", "kept")))
+		failOver(t, c, standby, to)
 		require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 		assert.Equal(t, batch.ID("kept"), claimFirst(t, st, "s"))
 		require.NoError(t, warningAbout(t, st, postgres.ErrLostCommits))
@@ -189,7 +189,7 @@ func TestARunnerReportsLostCommits(t *testing.T) {
 	require.NoError(t, err)
 	var half, lost []batch.Key
 	for i := range 3 {
-		b := one(fmt.Sprint("half", i), fmt.Sprint("half", i))
+		b := newBatch(fmt.Sprint("half", i), fmt.Sprint("half", i))
 		require.NoError(t, r.Add(t.Context(), b))
 		half = append(half, b.Key())
 	}
@@ -202,7 +202,7 @@ func TestARunnerReportsLostCommits(t *testing.T) {
 		require.NoError(t, <-done)
 	}()
 	for i := range 3 {
-		b := one(fmt.Sprint("lost", i), fmt.Sprint("lost", i))
+		b := newBatch(fmt.Sprint("lost", i), fmt.Sprint("lost", i))
 		require.NoError(t, r.Add(t.Context(), b))
 		lost = append(lost, b.Key())
 	}
@@ -214,7 +214,7 @@ func TestARunnerReportsLostCommits(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, batch.Committed, rec.State)
 	}
-	takeOver(t, c, standby, to)
+	failOver(t, c, standby, to)
 	require.Eventually(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -242,25 +242,25 @@ func TestLostCommitsBehindAPooler(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewCluster(t, "fsync=off")
 	standby := primary.Standby(t, "")
-	to := newName(t, primary.Addr())
+	to := newServerName(t, primary.Addr())
 	dsn, stop, err := pgtest.ServeBouncer(primary.DSN(to.addr()))
 	require.NoError(t, err)
 	t.Cleanup(stop)
-	db := openDSN(t, pgx, with(dsn, pgxBounced.params))
+	db := openDSN(t, pgx, withParams(dsn, pgxBouncer.params))
 	st, err := postgres.New(db, nil)
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
-	require.NoError(t, st.Add(t.Context(), one("s", "kept")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "kept")))
 	cutStandbyOff(t, primary, standby)
-	require.NoError(t, st.Add(t.Context(), one("s", "lost")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "lost")))
 	require.NoError(t, primary.Crash())
 	require.NoError(t, standby.Promote())
-	to.lead(standby.Addr())
+	to.redirect(standby.Addr())
 	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 	for i := range 20 {
-		require.NoError(t, st.Add(t.Context(), one("more", i)))
+		require.NoError(t, st.Add(t.Context(), newBatch("more", i)))
 	}
-	_, err = oneOf(t, st, "s")
+	_, err = claimOne(t, st, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)
 	assert.Contains(t, err.Error(), "batch s/lost is gone")
 }
@@ -285,22 +285,22 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 	posts, show := open("posts")
 	first, showFirst := open("first")
 	late, _ := open("late") // writes no row, like a process that only adds
-	require.NoError(t, posts.Add(t.Context(), one("s", "posted"), one("s", "behind")))
+	require.NoError(t, posts.Add(t.Context(), newBatch("s", "posted"), newBatch("s", "behind")))
 	show()
 	showFirst()
 	cutStandbyOff(t, primary, standby)
 	assert.Equal(t, batch.ID("posted"), claimFirst(t, posts, "s"))
-	require.NoError(t, late.Add(t.Context(), one("late", "lost")))
-	takeOver(t, primary, standby, to)
+	require.NoError(t, late.Add(t.Context(), newBatch("late", "lost")))
+	failOver(t, primary, standby, to)
 	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 
 	showFirst()
-	got, err := oneOf(t, first, "s")
+	got, err := claimOne(t, first, "s")
 	require.ErrorContains(t, err, "not every instance has looked")
 	assert.Empty(t, got.Runs)
 	show() // checks, and pauses everything
 	assert.Empty(t, claimFirst(t, first, "s"), "everything is paused")
-	_, err = oneOf(t, posts, "s")
+	_, err = claimOne(t, posts, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)
 
 	control, err := first.Control(t.Context(), batch.Everything())
@@ -309,7 +309,7 @@ func TestLostCommitsOfAnotherInstance(t *testing.T) {
 		Scope: batch.Everything(), Action: batch.ActionResume, By: batch.By{Actor: "a person"}, Seen: control.Version,
 	})
 	require.NoError(t, err)
-	_, err = oneOf(t, late, "s")
+	_, err = claimOne(t, late, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)
 	control, err = first.Control(t.Context(), batch.Everything())
 	require.NoError(t, err)

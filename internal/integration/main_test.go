@@ -21,42 +21,42 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, pool.close)) }
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, idleSpaces.close)) }
 
 // driver is a driver of database/sql, with its names, or pgx's own pool.
 type driver struct {
-	name    string // in test names
-	sql     string // its name in database/sql
-	pool    bool   // pgx's own pool, without database/sql
-	params  string // appended to the data source name
-	bouncer bool
-	raced   bool // also used in tests that run with the race detector
+	name       string // in test names
+	sqlName    string // its name in database/sql
+	isPool     bool   // pgx's own pool, without database/sql
+	params     string // appended to the data source name
+	hasBouncer bool
+	isForRace  bool // also used in tests that run with the race detector
 }
 
 // inRace returns the driver for a test that also runs with the race detector. Only pgx's pool
 // does, since it is the one in which much happens at once within the process; with the others most
 // of the time is spent waiting for the server.
 func (d driver) inRace() driver {
-	d.raced = d == pooled
+	d.isForRace = d == pooled
 	return d
 }
 
-// needs skips a test that is not for runs with the race detector, unless the driver is raced.
-func (d driver) needs(t testing.TB) {
+// skipInRace skips a test that is not for runs with the race detector, unless the driver is raced.
+func (d driver) skipInRace(t testing.TB) {
 	t.Helper()
-	if !d.raced {
+	if !d.isForRace {
 		tier.Plain(t)
 	}
 }
 
 var (
-	pooled        = driver{name: "native", sql: "pgx", pool: true}
-	pgx           = driver{name: "pgx", sql: "pgx"}
-	libpq         = driver{name: "pq", sql: "postgres"}
-	pooledBounced = driver{name: "native through pgbouncer", sql: "pgx", pool: true, params: "default_query_exec_mode=exec", bouncer: true}
-	pooledSimple  = driver{name: "native's simple protocol through pgbouncer", sql: "pgx", pool: true, params: "default_query_exec_mode=simple_protocol", bouncer: true}
-	pgxBounced    = driver{name: "pgx through pgbouncer", sql: "pgx", params: "default_query_exec_mode=exec", bouncer: true}
-	pqBounced     = driver{name: "pq through pgbouncer", sql: "postgres", params: "binary_parameters=yes", bouncer: true}
+	pooled        = driver{name: "native", sqlName: "pgx", isPool: true}
+	pgx           = driver{name: "pgx", sqlName: "pgx"}
+	libpq         = driver{name: "pq", sqlName: "postgres"}
+	pooledBouncer = driver{name: "native through pgbouncer", sqlName: "pgx", isPool: true, params: "default_query_exec_mode=exec", hasBouncer: true}
+	pooledSimple  = driver{name: "native's simple protocol through pgbouncer", sqlName: "pgx", isPool: true, params: "default_query_exec_mode=simple_protocol", hasBouncer: true}
+	pgxBouncer    = driver{name: "pgx through pgbouncer", sqlName: "pgx", params: "default_query_exec_mode=exec", hasBouncer: true}
+	pqBouncer     = driver{name: "pq through pgbouncer", sqlName: "postgres", params: "binary_parameters=yes", hasBouncer: true}
 )
 
 var schemas atomic.Int64
@@ -65,12 +65,12 @@ var schemas atomic.Int64
 // before PostgreSQL's. Behind PgBouncer the space is a database of its own, since PgBouncer does
 // not pass on a search_path.
 type space struct {
-	t      testing.TB
-	d      driver
-	schema string
-	admin  *sql.DB
-	dsn    string
-	base   string // without the driver's own parameters
+	t       testing.TB
+	driver  driver
+	schema  string
+	admin   *sql.DB
+	dsn     string
+	baseDSN string // without the driver's own parameters
 }
 
 // newSpace makes a space that no other test has used, and removes it at the end of the test.
@@ -79,7 +79,7 @@ func newSpace(t testing.TB, d driver) *space {
 	s := makeSpace(t, d)
 	t.Cleanup(func() {
 		drop := `DROP SCHEMA ` + s.schema + ` CASCADE`
-		if d.bouncer {
+		if d.hasBouncer {
 			require.NoError(t, s.admin.Close())
 			s.admin = openAdmin(t, pgtest.Start(t))
 			drop = `DROP DATABASE ` + s.schema + ` WITH (FORCE)`
@@ -92,20 +92,20 @@ func newSpace(t testing.TB, d driver) *space {
 
 func makeSpace(t testing.TB, d driver) *space {
 	t.Helper()
-	d.needs(t)
-	s := &space{t: t, d: d, schema: fmt.Sprintf("t%d_%d", os.Getpid(), schemas.Add(1))}
+	d.skipInRace(t)
+	s := &space{t: t, driver: d, schema: fmt.Sprintf("t%d_%d", os.Getpid(), schemas.Add(1))}
 	dsn := pgtest.Start(t)
 	s.admin = openAdmin(t, dsn)
-	if d.bouncer {
+	if d.hasBouncer {
 		s.exec(`CREATE DATABASE ` + s.schema)
 		s.exec(`ALTER DATABASE ` + s.schema + ` SET search_path = ` + s.schema + `, pg_catalog`)
 		require.NoError(t, s.admin.Close())
-		s.admin = openAdmin(t, inDatabase(t, dsn, s.schema))
-		s.base = inDatabase(t, pgtest.Bouncer(t), s.schema)
+		s.admin = openAdmin(t, dsnOfDatabase(t, dsn, s.schema))
+		s.baseDSN = dsnOfDatabase(t, pgtest.Bouncer(t), s.schema)
 	} else {
-		s.base = with(dsn, "lock_timeout=20000&application_name="+s.schema+"&search_path="+s.schema+"%2Cpg_catalog")
+		s.baseDSN = withParams(dsn, "lock_timeout=20000&application_name="+s.schema+"&search_path="+s.schema+"%2Cpg_catalog")
 	}
-	s.dsn = with(s.base, d.params)
+	s.dsn = withParams(s.baseDSN, d.params)
 	s.exec(`CREATE SCHEMA ` + s.schema)
 	s.exec(`CREATE TABLE ` + s.schema + `.clock (ahead interval NOT NULL)`)
 	s.exec(`INSERT INTO ` + s.schema + `.clock VALUES ('0')`)
@@ -118,20 +118,20 @@ func makeSpace(t testing.TB, d driver) *space {
 // statement that waits for its locks fails after 20 s and does not hang.
 func openAdmin(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("pgx", with(dsn, "lock_timeout=20000"))
+	db, err := sql.Open("pgx", withParams(dsn, "lock_timeout=20000"))
 	require.NoError(t, err)
 	db.SetMaxOpenConns(2)
 	return db
 }
 
-func inDatabase(t testing.TB, dsn, name string) string {
+func dsnOfDatabase(t testing.TB, dsn, name string) string {
 	u, err := url.Parse(dsn)
 	require.NoError(t, err)
 	u.Path = "/" + name
 	return u.String()
 }
 
-func with(dsn, params string) string {
+func withParams(dsn, params string) string {
 	switch {
 	case params == "":
 		return dsn
@@ -148,26 +148,26 @@ type spacePool struct {
 	idle map[bool][]*space
 }
 
-var pool = spacePool{idle: map[bool][]*space{}}
+var idleSpaces = spacePool{idle: map[bool][]*space{}}
 
 // take returns an idle space, or nil.
 func (p *spacePool) take(t testing.TB, d driver) *space {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	free := p.idle[d.bouncer]
+	free := p.idle[d.hasBouncer]
 	if len(free) == 0 {
 		return nil
 	}
 	s := *free[len(free)-1]
-	p.idle[d.bouncer] = free[:len(free)-1]
-	s.t, s.d, s.dsn = t, d, with(s.base, d.params)
+	p.idle[d.hasBouncer] = free[:len(free)-1]
+	s.t, s.driver, s.dsn = t, d, withParams(s.baseDSN, d.params)
 	return &s
 }
 
 func (p *spacePool) put(s *space) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.idle[s.d.bouncer] = append(p.idle[s.d.bouncer], s)
+	p.idle[s.driver.hasBouncer] = append(p.idle[s.driver.hasBouncer], s)
 }
 
 func (p *spacePool) close() {
@@ -182,14 +182,14 @@ func (p *spacePool) close() {
 // and its clock is right.
 func usedSpace(t testing.TB, d driver) *space {
 	t.Helper()
-	d.needs(t)
-	s := pool.take(t, d)
+	d.skipInRace(t)
+	s := idleSpaces.take(t, d)
 	if s == nil {
 		s = makeSpace(t, d)
 	}
 	t.Cleanup(func() {
 		s.clear()
-		pool.put(s)
+		idleSpaces.put(s)
 	})
 	return s
 }
@@ -223,8 +223,8 @@ func (s *space) analyze(command string) {
 	s.exec(command + ` ` + s.tables("true") + `, pg_database`)
 }
 
-// sessions counts the store's sessions for which a condition holds.
-func (s *space) sessions(where string) (n int) {
+// countSessions counts the store's sessions for which a condition holds.
+func (s *space) countSessions(where string) (n int) {
 	s.t.Helper()
 	require.NoError(s.t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND `+where, s.schema).Scan(&n))
 	return n
@@ -236,7 +236,7 @@ func (s *space) exec(statement string) {
 	require.NoError(s.t, err)
 }
 
-func (s *space) step(d time.Duration) {
+func (s *space) stepClock(d time.Duration) {
 	s.exec(fmt.Sprintf(`UPDATE %s.clock SET ahead = ahead + %d * interval '1 microsecond'`, s.schema, d.Microseconds()))
 }
 
@@ -244,11 +244,11 @@ func (s *space) step(d time.Duration) {
 func openDSN(t testing.TB, d driver, dsn string) *sql.DB {
 	t.Helper()
 	var db *sql.DB
-	if d.sql == pgx.sql {
+	if d.sqlName == pgx.sqlName {
 		db = openWatched(t, dsn)
 	} else {
 		var err error
-		db, err = sql.Open(d.sql, dsn)
+		db, err = sql.Open(d.sqlName, dsn)
 		require.NoError(t, err)
 	}
 	db.SetMaxIdleConns(8)

@@ -20,7 +20,7 @@ import (
 // Any number of processes may migrate one schema at once.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq, pqBounced, pooledBounced} {
+	for _, d := range []driver{pooled, libpq, pqBouncer, pooledBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
@@ -44,9 +44,9 @@ func TestMigrateAtOnce(t *testing.T) {
 				row := s.admin.QueryRow(`SELECT count(*) FROM ` + o.Schema + `.` + postgres.MigrationsTable + ` WHERE version_id = 1`)
 				require.NoError(t, row.Scan(&versions))
 				assert.Equal(t, 1, versions)
-				require.NoError(t, stores[0].Add(t.Context(), one("a", 1)))
+				require.NoError(t, stores[0].Add(t.Context(), newBatch("a", 1)))
 				s.exec(`DROP SCHEMA ` + o.Schema + ` CASCADE`)
-				require.ErrorIs(t, stores[1].Add(t.Context(), one("a", 1)), store.ErrNotMigrated)
+				require.ErrorIs(t, stores[1].Add(t.Context(), newBatch("a", 1)), store.ErrNotMigrated)
 			}
 		})
 	}
@@ -61,43 +61,43 @@ func TestNotMigrated(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.open(nil)
 			every := func(want error) {
-				for name, call := range calls(t, st.Store) {
+				for name, call := range storeCalls(t, st.Store) {
 					assert.ErrorIs(t, call(), want, name)
 				}
 				tx := st.mustBegin(t)
-				require.ErrorIs(t, st.addTx(t.Context(), tx, one("a", 1)), want)
+				require.ErrorIs(t, st.addTx(t.Context(), tx, newBatch("a", 1)), want)
 				require.ErrorIs(t, st.addOrdersTx(t.Context(), tx, anOrder("a", "1")), want)
 				require.NoError(t, tx.exec(t.Context(), "SELECT 1"), "the application's transaction goes on")
 				require.NoError(t, tx.rollback())
 			}
 			every(store.ErrNotMigrated)
 			require.NoError(t, st.Migrate(t.Context()))
-			for name, call := range calls(t, st.Store) {
+			for name, call := range storeCalls(t, st.Store) {
 				assert.NotErrorIs(t, call(), store.ErrNotMigrated, name)
 			}
 			table := s.schema + "." + postgres.MigrationsTable
 			s.exec(`INSERT INTO ` + table + ` (version_id, is_applied) VALUES (99, true)`)
-			st = st.with(t, &postgres.Options{Schema: s.schema})
+			st = st.openAnother(t, &postgres.Options{Schema: s.schema})
 			every(store.ErrNewerSchema)
 			require.ErrorIs(t, st.Migrate(t.Context()), store.ErrNewerSchema)
 			// The store works with the next version of the schema, and Migrate does not change it,
 			// so that processes can be replaced one by one.
 			s.exec(`UPDATE ` + table + ` SET version_id = 2 WHERE version_id = 99`)
-			st = st.with(t, &postgres.Options{Schema: s.schema})
+			st = st.openAnother(t, &postgres.Options{Schema: s.schema})
 			require.NoError(t, st.Migrate(t.Context()))
-			require.NoError(t, st.Add(t.Context(), one("a", "rolling")))
+			require.NoError(t, st.Add(t.Context(), newBatch("a", "rolling")))
 			s.exec(`UPDATE ` + table + ` SET version_id = 99 WHERE version_id = 2`)
 			s.exec(`DELETE FROM ` + table + ` WHERE version_id = 99`)
-			require.NoError(t, st.Add(t.Context(), one("a", "new")))
+			require.NoError(t, st.Add(t.Context(), newBatch("a", "new")))
 			// The store also notices if tables are removed while it runs.
 			s.exec(`ALTER TABLE ` + s.schema + `.batches RENAME TO elsewhere`)
-			require.ErrorIs(t, st.Add(t.Context(), one("a", 2)), store.ErrNotMigrated)
+			require.ErrorIs(t, st.Add(t.Context(), newBatch("a", 2)), store.ErrNotMigrated)
 		})
 	}
 }
 
-func calls(t *testing.T, st *postgres.Store) map[string]func() error {
-	ctx, b := t.Context(), one("calls", 1)
+func storeCalls(t *testing.T, st *postgres.Store) map[string]func() error {
+	ctx, b := t.Context(), newBatch("calls", 1)
 	ref, seen := store.Ref{Key: b.Key(), Row: 1}, batch.Record{Key: b.Key(), Version: 1}
 	o := order.Order{ID: "calls", Party: "calls", Payload: []byte("p")}
 	return map[string]func() error{
@@ -109,7 +109,7 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 		"Prune":  func() error { _, err := st.Prune(ctx, store.PruneQuery{OlderThan: time.Hour}); return err },
 		"Lanes":  func() error { _, err := st.Lanes(ctx, store.LanesQuery{Start: true, Limit: 1}); return err },
 		"Claim": func() error {
-			_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"calls"}, Limit: 1}, front)
+			_, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"calls"}, Limit: 1}, pickFront)
 			return err
 		},
 		"Payloads": func() error { _, err := st.Payloads(ctx, []store.Ref{ref}); return err },
@@ -146,7 +146,7 @@ func calls(t *testing.T, st *postgres.Store) map[string]func() error {
 		},
 		"NextOrders": func() error { _, err := st.NextOrders(ctx, "calls", order.NextQuery{Max: 1}); return err },
 		"PrepareBatch": func() error {
-			_, err := st.PrepareBatch(ctx, one("calls", 2), []order.Ref{{ID: "none", Version: 1}})
+			_, err := st.PrepareBatch(ctx, newBatch("calls", 2), []order.Ref{{ID: "none", Version: 1}})
 			return err
 		},
 		"SettleableBatches": func() error { _, err := st.SettleableBatches(ctx, 1); return err },
@@ -180,7 +180,7 @@ func TestNames(t *testing.T) {
 		stores = append(stores, st.Store)
 	}
 	for i, st := range stores {
-		require.NoError(t, st.Add(t.Context(), one("a", i)))
+		require.NoError(t, st.Add(t.Context(), newBatch("a", i)))
 		found, _, err := st.List(t.Context(), store.ListQuery{})
 		require.NoError(t, err)
 		require.Len(t, found, 1)

@@ -157,7 +157,7 @@ func (r *schemaMove) addUntilMoved(ctx context.Context, lane string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b := one(lane, fmt.Sprint(lane, " ", i))
+		b := newBatch(lane, fmt.Sprint(lane, " ", i))
 		inTx := i%3 == 0
 		err := r.addOne(ctx, server, b, inTx)
 		r.mu.Lock()
@@ -252,7 +252,7 @@ func TestMovingUnderLoad(t *testing.T) {
 	fresh, err := native.New(r.pools[0], &postgres.Options{Schema: r.schema})
 	require.NoError(t, err)
 	require.ErrorIs(t, fresh.Migrate(t.Context()), store.ErrSchemaMoved)
-	require.ErrorIs(t, fresh.Add(t.Context(), one("lane 0", "late")), store.ErrSchemaMoved)
+	require.ErrorIs(t, fresh.Add(t.Context(), newBatch("lane 0", "late")), store.ErrSchemaMoved)
 	assert.Zero(t, r.queryNumber(0, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename <> 'moved'`))
 	assert.Zero(t, r.queryNumber(1, `SELECT count(*) FROM pg_tables WHERE schemaname = '`+r.schema+`' AND tablename = 'moved'`))
 	m, end := r.newMover()
@@ -349,7 +349,7 @@ func TestMovingBack(t *testing.T) {
 		assert.Zero(t, r.queryNumber(0, clean), next)
 		assert.Zero(t, r.queryNumber(1, clean), next)
 		added++
-		require.NoError(t, r.stores[0].Add(ctx, one("s", added)), next)
+		require.NoError(t, r.stores[0].Add(ctx, newBatch("s", added)), next)
 	}
 	r.checkPauseAfterBack()
 	_, _, err := r.stores[0].Steer(ctx, store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: batch.By{Actor: "ada", Reason: "hers"}})
@@ -379,7 +379,7 @@ func TestMovingWaits(t *testing.T) {
 	for range 1000 { // so that transaction numbers are higher on the old server
 		r.execOn(0, `SELECT txid_current()`)
 	}
-	require.NoError(t, r.stores[0].Add(ctx, one("claimed", "posting")))
+	require.NoError(t, r.stores[0].Add(ctx, newBatch("claimed", "posting")))
 	claimed, err := r.stores[0].Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"claimed"}, Limit: 1, Window: 10, TTL: time.Hour},
 		func(l batch.Lane) []batch.Run { return []batch.Run{{0}} })
 	require.NoError(t, err)
@@ -389,7 +389,7 @@ func TestMovingWaits(t *testing.T) {
 	require.NoError(t, err)
 	tx, err := r.pools[0].Begin(ctx)
 	require.NoError(t, err)
-	require.NoError(t, r.stores[0].Tx(tx).Add(ctx, one("s", "begun")))
+	require.NoError(t, r.stores[0].Tx(tx).Add(ctx, newBatch("s", "begun")))
 	var said sync.Map
 	m, end := r.newTalkingMover(func(text string) { said.Store(text, true) })
 	defer end()
@@ -410,12 +410,12 @@ func TestMovingWaits(t *testing.T) {
 	waitFor(t, says("1 claims"))
 	r.execOn(0, `UPDATE `+r.schema+`.attempted_batches SET claim_expires = 1`)
 	waitFor(t, says("transactions that have begun: process "))
-	require.NoError(t, r.stores[0].Add(ctx, one("s", "later")), "others go on meanwhile")
+	require.NoError(t, r.stores[0].Add(ctx, newBatch("s", "later")), "others go on meanwhile")
 	require.Empty(t, renamed)
 	require.NoError(t, tx.Commit(ctx))
 	require.NoError(t, <-renamed)
-	require.ErrorIs(t, r.stores[0].Add(ctx, one("s", "too late")), store.ErrSchemaMoved)
-	require.ErrorIs(t, r.stores[1].Add(ctx, one("s", "too early")), store.ErrSchemaMoved)
+	require.ErrorIs(t, r.stores[0].Add(ctx, newBatch("s", "too late")), store.ErrSchemaMoved)
+	require.ErrorIs(t, r.stores[1].Add(ctx, newBatch("s", "too early")), store.ErrSchemaMoved)
 	require.ErrorIs(t, r.stores[1].Migrate(ctx), store.ErrSchemaMoved)
 
 	until(moving.StepCompare)

@@ -70,7 +70,7 @@ func (r *schemaMove) addHistory(n int) {
 	for i := range n / call {
 		bs := make([]batch.Batch, call)
 		for k := range bs {
-			bs[k] = one(fmt.Sprintf("old %d", i*10+k%10), fmt.Sprint("old ", i*call+k))
+			bs[k] = newBatch(fmt.Sprintf("old %d", i*10+k%10), fmt.Sprint("old ", i*call+k))
 			r.acknowledged[bs[k].Service] = append(r.acknowledged[bs[k].Service], bs[k].ID)
 		}
 		require.NoError(r, r.stores[0].Add(r.Context(), bs...))

@@ -20,12 +20,12 @@ func TestAFailedCallLeavesNoTransaction(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			other := s.app()
-			if d.pool {
-				s.dsn = with(s.dsn, "pool_max_conns=1")
+			if d.isPool {
+				s.dsn = withParams(s.dsn, "pool_max_conns=1")
 			}
 			st := s.open(nil)
 			st.db.SetMaxOpenConns(1)
-			require.NoError(t, st.Add(t.Context(), one("s", "known")))
+			require.NoError(t, st.Add(t.Context(), newBatch("s", "known")))
 			opened := func() int64 {
 				if st.pool == nil {
 					return 0
@@ -38,13 +38,13 @@ func TestAFailedCallLeavesNoTransaction(t *testing.T) {
 				var n int
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND state LIKE 'idle in%'`, s.schema).Scan(&n))
 				assert.Zero(t, n, "transactions that nobody ends")
-				require.NoError(t, st.Add(t.Context(), one("s", id)))
-				_, err := other.Get(t.Context(), one("s", id).Key())
+				require.NoError(t, st.Add(t.Context(), newBatch("s", id)))
+				_, err := other.Get(t.Context(), newBatch("s", id).Key())
 				require.NoError(t, err, "what was added is committed")
 			}
-			conflict := one("s", "known")
+			conflict := newBatch("s", "known")
 			conflict.Payload = []byte("other")
-			require.ErrorIs(t, st.Add(t.Context(), one("s", "with it"), conflict), batch.ErrConflict)
+			require.ErrorIs(t, st.Add(t.Context(), newBatch("s", "with it"), conflict), batch.ErrConflict)
 			goesOn("after a conflict")
 			assert.Panics(t, func() {
 				_, _ = st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute},
@@ -53,16 +53,16 @@ func TestAFailedCallLeavesNoTransaction(t *testing.T) {
 			goesOn("after a panic")
 			assert.Equal(t, begun, opened(), "the connection was kept")
 
-			require.NoError(t, other.addTx(t.Context(), other.mustBegin(t), one("s", "held")))
+			require.NoError(t, other.addTx(t.Context(), other.mustBegin(t), newBatch("s", "held")))
 			soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			require.ErrorIs(t, st.Add(soon, one("s", "waits"), one("s", "held")), context.DeadlineExceeded)
+			require.ErrorIs(t, st.Add(soon, newBatch("s", "waits"), newBatch("s", "held")), context.DeadlineExceeded)
 			require.Eventually(t, func() bool { // the server notices after some time
 				var n int
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, s.schema).Scan(&n))
 				return n == 0
 			}, 10*time.Second, 5*time.Millisecond)
-			_, err := st.Get(t.Context(), one("s", "waits").Key())
+			_, err := st.Get(t.Context(), newBatch("s", "waits").Key())
 			require.ErrorIs(t, err, batch.ErrNotFound)
 		})
 	}
@@ -76,7 +76,7 @@ func TestTrips(t *testing.T) {
 		want map[string]int
 	}{
 		{pooled, map[string]int{"add": 3, "claim": 5, "both": 3, "get": 2}},
-		{pooledBounced, map[string]int{"add": 3, "claim": 5, "both": 3, "get": 2}},
+		{pooledBouncer, map[string]int{"add": 3, "claim": 5, "both": 3, "get": 2}},
 		{pgx, map[string]int{"add": 6, "claim": 6, "both": 5, "get": 3}},
 	} {
 		t.Run(c.d.name, func(t *testing.T) {
@@ -88,18 +88,18 @@ func TestTrips(t *testing.T) {
 				last := round == 2
 				part := func(name string, do func() error) {
 					t.Helper()
-					before := seen.now().trips
+					before := seen.current().tripCount
 					require.NoError(t, do())
-					if n := seen.now().trips - before; last {
+					if n := seen.current().tripCount - before; last {
 						assert.Equal(t, c.want[name], n, "trips of %s", name)
 					}
 				}
-				bs := []batch.Batch{one("a", fmt.Sprint("a", round)), one("b", fmt.Sprint("b", round))}
+				bs := []batch.Batch{newBatch("a", fmt.Sprint("a", round)), newBatch("b", fmt.Sprint("b", round))}
 				bs[0].Transactions = []batch.Transaction{{ID: "t"}}
 				part("add", func() error { return st.Add(t.Context(), bs...) })
 				var outcomes []store.Outcome
 				part("claim", func() error {
-					got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 2, Window: 1, TTL: time.Minute}, front)
+					got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 2, Window: 1, TTL: time.Minute}, pickFront)
 					for _, r := range got.Runs {
 						c := r.Batches[0]
 						outcomes = append(outcomes, store.Outcome{Ref: c.Ref, Version: c.Version, Was: c.Was, By: batch.BySubmitter, Finding: store.Accepted})
@@ -129,11 +129,11 @@ func TestTrips(t *testing.T) {
 // The settings of a transaction end with it, because the application uses the same connections,
 // and behind PgBouncer other applications do.
 func TestSettingsEndWithTheTransaction(t *testing.T) {
-	for _, d := range []driver{pooled, libpq, pooledBounced, pooledSimple} {
+	for _, d := range []driver{pooled, libpq, pooledBouncer, pooledSimple} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
-			if d.pool {
-				s.dsn = with(s.dsn, "pool_max_conns=1")
+			if d.isPool {
+				s.dsn = withParams(s.dsn, "pool_max_conns=1")
 			}
 			st := s.app()
 			st.db.SetMaxOpenConns(1)
@@ -143,7 +143,7 @@ func TestSettingsEndWithTheTransaction(t *testing.T) {
 				require.NoError(t, st.db.QueryRow(`SELECT coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'`).Scan(&names))
 				assert.Empty(t, names, "after %s", after)
 			}
-			b, conflict := one("s", 1), one("s", 1)
+			b, conflict := newBatch("s", 1), newBatch("s", 1)
 			conflict.Payload = []byte("other")
 			require.NoError(t, st.Add(t.Context(), b))
 			left("Add")
@@ -153,13 +153,13 @@ func TestSettingsEndWithTheTransaction(t *testing.T) {
 			left("AddOrders")
 			c := claimFront(t, st.Store, "s", time.Minute)
 			left("Claim")
-			record(t, st.Store, c, store.Accepted, 0)
+			recordFinding(t, st.Store, c, store.Accepted, 0)
 			left("Record")
 			_, err := st.Look(t.Context(), b.Key(), 1)
 			require.NoError(t, err)
 			left("Look")
 			tx := st.mustBegin(t)
-			require.NoError(t, st.addTx(t.Context(), tx, one("s", 2)))
+			require.NoError(t, st.addTx(t.Context(), tx, newBatch("s", 2)))
 			require.NoError(t, tx.commit())
 			left("AddTx")
 		})

@@ -25,8 +25,8 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSpace(t, pgx)
 			st, _ := s.store()
-			require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
-			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+			require.NoError(t, st.Add(t.Context(), newBatch("a", 1), newBatch("b", 2)))
+			got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, pickFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 2)
 			low, high := got.Runs[0].Batches[0], got.Runs[1].Batches[0]
@@ -59,7 +59,7 @@ func TestRecordWaitsInOneOrder(t *testing.T) {
 				var free int
 				require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM (SELECT 1 FROM `+s.schema+`.attempted_batches
 					WHERE seq = $1 FOR UPDATE SKIP LOCKED) f`, high.Row).Scan(&free))
-				return s.sessions("wait_event_type = 'Lock'") == 1 && free == 1
+				return s.countSessions("wait_event_type = 'Lock'") == 1 && free == 1
 			}, 10*time.Second, 5*time.Millisecond)
 			require.NoError(t, tx.Commit())
 			require.NoError(t, <-done)

@@ -18,10 +18,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/tier"
 )
 
-// byOrder makes a batch of the orders of each call.
-type byOrder struct{}
+// batchPerCall makes a batch of the orders of each call.
+type batchPerCall struct{}
 
-func (byOrder) Build(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
+func (batchPerCall) Build(_ context.Context, party batch.ServiceID, orders []order.Order) (batch.Batch, error) {
 	if len(orders) == 0 {
 		return batch.Batch{}, errors.New("no orders")
 	}
@@ -36,14 +36,14 @@ func TestOrdersBetweenProcessesOnPostgres(t *testing.T) {
 	s := newSpace(t, pooled)
 	s.app()
 	o := autobatch.Options{BatchInterval: time.Hour, MonitorInterval: time.Hour}
-	adds, err := autobatch.New(s.open(nil).whole(), byOrder{}, &o)
+	adds, err := autobatch.New(s.open(nil).driverStore(), batchPerCall{}, &o)
 	require.NoError(t, err)
-	awaits, err := autobatch.New(s.open(nil).whole(), byOrder{}, &o)
+	awaits, err := autobatch.New(s.open(nil).driverStore(), batchPerCall{}, &o)
 	require.NoError(t, err)
-	delivers := s.open(nil).whole()
+	delivers := s.open(nil).driverStore()
 	var runner *dltbatch.Runner
 	o.Wake = func(party batch.ServiceID) { runner.Wake(party) }
-	engine, err := autobatch.New(delivers, byOrder{}, &o)
+	engine, err := autobatch.New(delivers, batchPerCall{}, &o)
 	require.NoError(t, err)
 	runner, err = dltbatch.New(delivers, ledgermem.New(nil), &dltbatch.Options{Observer: engine})
 	require.NoError(t, err)

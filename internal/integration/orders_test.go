@@ -19,7 +19,7 @@ import (
 // through PgBouncer.
 func TestOrders(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq, pooledBounced, pqBounced} {
+	for _, d := range []driver{pooled, libpq, pooledBouncer, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ordertest.Run(t, func(t *testing.T) ordertest.Harness { return orderHarness(t, d) })
@@ -31,13 +31,13 @@ func orderHarness(t *testing.T, d driver) ordertest.Harness {
 	s := usedSpace(t, d)
 	a := s.app()
 	return ordertest.Harness{
-		Store: a.whole(),
+		Store: a.driverStore(),
 		Reopen: func(t *testing.T) ordertest.Store {
 			a.close()
 			a = s.open(nil)
-			return a.whole()
+			return a.driverStore()
 		},
-		StepClock: s.step,
+		StepClock: s.stepClock,
 		AddOrdersTx: func(ctx context.Context, orders ...order.Order) (commit, rollback func() error, err error) {
 			tx, err := a.begin(ctx)
 			if err != nil {
@@ -103,10 +103,10 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 	next, err := st.NextOrders(t.Context(), "p", order.NextQuery{Max: 2})
 	require.NoError(t, err)
 	refs := refsOf(next)
-	done, err := st.PrepareBatch(t.Context(), one("p", "first"), refs[:1])
+	done, err := st.PrepareBatch(t.Context(), newBatch("p", "first"), refs[:1])
 	require.NoError(t, err)
 	require.True(t, done)
-	_, err = st.Cancel(t.Context(), batch.Record{Key: one("p", "first").Key(), Version: 1}, batch.By{Actor: "test"})
+	_, err = st.Cancel(t.Context(), batch.Record{Key: newBatch("p", "first").Key(), Version: 1}, batch.By{Actor: "test"})
 	require.NoError(t, err)
 	s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
 	s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.unsettled_batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
@@ -122,8 +122,8 @@ func TestPrepareWaitsForSettling(t *testing.T) {
 		}
 		settled <- err
 	}()
-	require.Eventually(t, func() bool { return s.sessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
-	done, err = st.PrepareBatch(t.Context(), one("p", "second"), refs[1:])
+	require.Eventually(t, func() bool { return s.countSessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
+	done, err = st.PrepareBatch(t.Context(), newBatch("p", "second"), refs[1:])
 	require.NoError(t, err)
 	assert.True(t, done)
 	require.NoError(t, <-settled)

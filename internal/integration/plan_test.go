@@ -77,8 +77,8 @@ var (
 	paramToken = regexp.MustCompile(`\$\d+::(\w+)(\[\])?`)
 )
 
-// samples returns parameter values as in calls with n elements.
-func samples(n int) map[string]string {
+// sampleParams returns parameter values as in calls with n elements.
+func sampleParams(n int) map[string]string {
 	var numbers, lanes, places, hashes []string
 	for i := range n {
 		places = append(places, fmt.Sprintf(`"(%d,1)"`, i*7))
@@ -141,7 +141,7 @@ func (s *space) fill(waiting, attempted, final int) {
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, 'lane' || lpad(i::text, 4, '0') FROM generate_series(1, 500) i`, table("unsettled_batches")))
 }
 
-func plan(t *testing.T, db *sql.DB, statement string) string {
+func explainPlan(t *testing.T, db *sql.DB, statement string) string {
 	rows, err := db.QueryContext(t.Context(), "EXPLAIN "+statement)
 	require.NoError(t, err, statement)
 	defer func() { require.NoError(t, rows.Close()) }()
@@ -155,8 +155,8 @@ func plan(t *testing.T, db *sql.DB, statement string) string {
 	return strings.Join(lines, "\n")
 }
 
-// mayRead lists the statements that are allowed to read a whole table, with the table.
-var mayRead = map[string]string{
+// allowedReads lists the statements that are allowed to read a whole table, with the table.
+var allowedReads = map[string]string{
 	"sqlDue":          "attempted_batches", // all recently claimed batches may be due
 	"sqlLookDue":      "attempted_batches",
 	"sqlAnyOpen":      "waiting_batches attempted_batches", // EXISTS reads one row
@@ -190,30 +190,30 @@ func TestPlans(t *testing.T) {
 		if statistics == "fresh" {
 			s.analyze("ANALYZE")
 		}
-		t.Run(statistics+"/scans", func(t *testing.T) { noStatementScans(t, s) })
-		t.Run(statistics+"/lanes", func(t *testing.T) { statementsUse(t, s, lanePlans) })
-		t.Run(statistics+"/orders", func(t *testing.T) { statementsUse(t, s, orderPlans) })
+		t.Run(statistics+"/scans", func(t *testing.T) { checkNoScans(t, s) })
+		t.Run(statistics+"/lanes", func(t *testing.T) { checkPlans(t, s, lanePlans) })
+		t.Run(statistics+"/orders", func(t *testing.T) { checkPlans(t, s, orderPlans) })
 	}
-	t.Run("parties", func(t *testing.T) { partiesReadsWhatItReturns(t, s) })
+	t.Run("parties", func(t *testing.T) { checkPartiesReads(t, s) })
 }
 
 // No statement of the store reads through data that grows with the backlog or with history
 // (docs/design.md#promise-9-cost).
-func noStatementScans(t *testing.T, s *space) {
+func checkNoScans(t *testing.T, s *space) {
 	for name, statement := range statements(t) {
 		if strings.HasPrefix(statement, "SET ") {
 			continue
 		}
 		for _, calls := range []int{1, 100} {
 			t.Run(fmt.Sprintf("%s/%d", name, calls), func(t *testing.T) {
-				got := plan(t, s.admin, s.filledIn(t, statement, calls))
+				got := explainPlan(t, s.admin, s.filledIn(t, statement, calls))
 				for line := range strings.SplitSeq(got, "\n") {
 					_, of, is := strings.Cut(line, "Seq Scan on ")
 					if !is {
 						continue
 					}
 					of, _, _ = strings.Cut(of, " ")
-					assert.Contains(t, strings.Fields(mayRead[name]), of, got)
+					assert.Contains(t, strings.Fields(allowedReads[name]), of, got)
 				}
 			})
 		}
@@ -222,7 +222,7 @@ func noStatementScans(t *testing.T, s *space) {
 
 // filledIn returns a statement with its tables, and with parameter values as in a call.
 func (s *space) filledIn(t *testing.T, statement string, calls int) string {
-	values := samples(calls)
+	values := sampleParams(calls)
 	text := tableToken.ReplaceAllString(statement, s.schema+".$1")
 	return paramToken.ReplaceAllStringFunc(text, func(p string) string {
 		_, kind, _ := strings.Cut(p, "::")
@@ -258,11 +258,11 @@ var orderPlans = map[string][]string{
 	"sqlPrunableOrders":  {"using final_orders_final", "Limit"},
 }
 
-// statementsUse checks that the plans of the statements have these parts.
-func statementsUse(t *testing.T, s *space, want map[string][]string) {
+// checkPlans checks that the plans of the statements have these parts.
+func checkPlans(t *testing.T, s *space, want map[string][]string) {
 	all := statements(t)
 	for name, parts := range want {
-		got := plan(t, s.admin, s.filledIn(t, all[name], 3))
+		got := explainPlan(t, s.admin, s.filledIn(t, all[name], 3))
 		uses := strings.ReplaceAll(got, "Bitmap Index Scan on ", "using ")
 		for _, w := range parts {
 			assert.Contains(t, uses, w, "%s\n%s", name, got)
@@ -272,10 +272,10 @@ func statementsUse(t *testing.T, s *space, want map[string][]string) {
 
 // Parties stops at its limit: it looks up only the parties that it returns and those that it
 // skips, however many there are.
-func partiesReadsWhatItReturns(t *testing.T, s *space) {
+func checkPartiesReads(t *testing.T, s *space) {
 	text := tableToken.ReplaceAllString(statements(t)["sqlPartiesFirst"], s.schema+".$1")
 	text = strings.NewReplacer("$1::bigint", "3::bigint", "$2::bigint", "10::bigint").Replace(text)
-	got := plan(t, s.admin, "(ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+text)
+	got := explainPlan(t, s.admin, "(ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+text)
 	at := regexp.MustCompile(`CTE Scan on parties p.*\(actual rows=(\d+)`).FindStringSubmatch(got)
 	require.NotNil(t, at, got)
 	// lane0000 has no batch, and lane0001 to lane0500 have batches; after these come three lanes
@@ -286,7 +286,8 @@ func partiesReadsWhatItReturns(t *testing.T, s *space) {
 	assert.Equal(t, "500", removed[1], got)
 }
 
-// keptStatements are the statements of store/postgres whose plans the server keeps: see keptOnly.
+// keptStatements are the statements of store/postgres whose plans the server keeps: see
+// keptPlanWatcher.
 var keptStatements = []string{"sqlLockLanes", "sqlAdders", "sqlLanesThere", "sqlNewLanes", "sqlAttempted", "sqlWaiting", "sqlClaimable", "sqlTake", "sqlSeqs",
 	"sqlPayloads", "sqlNowBrisk", "sqlAdvance", "sqlFinish", "sqlShard"}
 
@@ -325,7 +326,7 @@ func TestKeptPlans(t *testing.T) {
 			args := make([]string, len(kinds))
 			for i := range args {
 				kind := kinds[fmt.Sprintf("$%d", i+1)]
-				args[i] = "'" + samples(3)[kind] + "'::" + kind
+				args[i] = "'" + sampleParams(3)[kind] + "'::" + kind
 			}
 			given := ""
 			if len(args) > 0 {
@@ -335,12 +336,12 @@ func TestKeptPlans(t *testing.T) {
 			rows, err := c.QueryContext(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE kept"+given)
 			require.NoError(t, err)
 			require.True(t, rows.Next())
-			var plans []struct{ Plan node }
+			var plans []struct{ Plan planNode }
 			var encoded []byte
 			require.NoError(t, rows.Scan(&encoded))
 			require.NoError(t, rows.Close())
 			require.NoError(t, json.Unmarshal(encoded, &plans))
-			for _, n := range plans[0].Plan.all() {
+			for _, n := range plans[0].Plan.withDescendants() {
 				switch {
 				case strings.HasPrefix(n.Type, "Index"):
 					assert.NotEmpty(t, n.IndexCond, "%s, statistics: %s\n%s", name, statistics, encoded)
@@ -363,18 +364,18 @@ func TestKeptPlans(t *testing.T) {
 	}
 }
 
-// node is a node of a plan, in EXPLAIN's JSON format.
-type node struct {
+// planNode is a node of a plan, in EXPLAIN's JSON format.
+type planNode struct {
 	Type      string `json:"Node Type"`
 	Index     string `json:"Index Name"`
 	IndexCond string `json:"Index Cond"`
-	Plans     []node
+	Plans     []planNode
 }
 
-func (n node) all() []node {
-	out := []node{n}
+func (n planNode) withDescendants() []planNode {
+	out := []planNode{n}
 	for _, p := range n.Plans {
-		out = append(out, p.all()...)
+		out = append(out, p.withDescendants()...)
 	}
 	return out
 }

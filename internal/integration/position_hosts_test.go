@@ -47,12 +47,12 @@ func TestWhereLocksAreHidden(t *testing.T) {
 			learnPosition(t, st, "s", "before")
 			open := g.close()
 			done := make(chan error, 1)
-			go func() { done <- slow.Add(t.Context(), one("s", "late")) }()
-			require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
+			go func() { done <- slow.Add(t.Context(), newBatch("s", "late")) }()
+			require.Eventually(t, g.hasWaiting, 10*time.Second, 5*time.Millisecond)
 			learnPosition(t, st, "s", "later")
 			open()
 			require.NoError(t, <-done)
-			require.NoError(t, st.Add(t.Context(), one("s", "last")))
+			require.NoError(t, st.Add(t.Context(), newBatch("s", "last")))
 			assert.Equal(t, batch.ID("late"), claimFirst(t, st, "s"))
 		})
 	}
@@ -62,24 +62,24 @@ func TestWhereLocksAreHidden(t *testing.T) {
 // locks show that no Add is under way, so claims still begin at the open work.
 func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
+	v := &deliverer{bufferCounter: newBufferCounter(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
 	_, err := v.admin.Exec(`CREATE DATABASE elsewhere`)
 	require.NoError(t, err)
-	elsewhere := openAdmin(t, inDatabase(t, v.dsn, "elsewhere"))
+	elsewhere := openAdmin(t, dsnOfDatabase(t, v.dsn, "elsewhere"))
 	defer func() { _ = elsewhere.Close() }()
-	defer v.hold()()
+	defer v.holdSnapshot()()
 	tx, err := elsewhere.Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
 	_, err = tx.Exec(`SELECT pg_current_xact_id()`)
 	require.NoError(t, err)
-	v.pass(1500)
+	v.deliverAndPrune(1500)
 	learnPosition(t, v.st, "s", "more")
 	least := int64(1 << 62)
 	for range 5 {
 		v.add(1)
 		var claims []store.Claim
-		least = min(least, v.of(func() { claims = v.claim(1) }))
+		least = min(least, v.buffersOf(func() { claims = v.claim(1) }))
 		v.record(claims, batch.BySubmitter, store.Accepted)
 		v.record(claims, batch.ByMonitor, store.IsCommitted)
 	}
@@ -90,9 +90,9 @@ func TestAWriterElsewhereHoldsNothingUp(t *testing.T) {
 // If another claim holds a lane, the store does not look for work in the lane.
 func TestAHeldLaneIsNotRead(t *testing.T) {
 	t.Parallel()
-	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
-	defer v.hold()()
-	v.pass(1500)
+	v := &deliverer{bufferCounter: newBufferCounter(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
+	defer v.holdSnapshot()()
+	v.deliverAndPrune(1500)
 	v.add(1)
 	other := openAdmin(t, v.dsn)
 	defer func() { _ = other.Close() }()
@@ -101,8 +101,8 @@ func TestAHeldLaneIsNotRead(t *testing.T) {
 	defer func() { _ = tx.Rollback() }()
 	_, err = tx.Exec(`SELECT 1 FROM dltbatch.services FOR UPDATE`)
 	require.NoError(t, err)
-	buffers := v.of(func() {
-		got, err := v.st.Claim(t.Context(), store.ClaimQuery{Lanes: v.lanes, Limit: 1, Window: 1, TTL: time.Minute}, front)
+	buffers := v.buffersOf(func() {
+		got, err := v.st.Claim(t.Context(), store.ClaimQuery{Lanes: v.lanes, Limit: 1, Window: 1, TTL: time.Minute}, pickFront)
 		require.NoError(t, err)
 		require.Equal(t, v.lanes, got.Locked)
 	})
@@ -117,11 +117,11 @@ func TestAsynchronousCommitsAreNotBelieved(t *testing.T) {
 	_, db := s.store()
 	st, err := postgres.New(db, &postgres.Options{Schema: s.schema, AllowAsynchronousCommit: true})
 	require.NoError(t, err)
-	require.NoError(t, st.Add(t.Context(), one("s", "first")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "first")))
 	learnPosition(t, st, "s", "later")
 	s.exec(strings.ReplaceAll(`WITH gone AS (DELETE FROM %s.outcomes f USING %s.batches b WHERE b.header_signature = 'first' AND f.seq = b.seq
 		RETURNING b.service_id, b.created_at, b.seq) INSERT INTO %s.waiting_batches SELECT service_id, created_at, seq, 1, false FROM gone`, "%s", s.schema))
-	require.NoError(t, st.Add(t.Context(), one("s", "last")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "last")))
 	assert.Equal(t, batch.ID("first"), claimFirst(t, st, "s"))
 }
 
@@ -175,15 +175,15 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, st.Migrate(t.Context()))
 	learnPosition(t, st, "s", "before")
-	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "first"), newBatch("s", "second")))
 	cutStandbyOff(t, c, standby)
 	learnPosition(t, st, "s", "lost")
 	require.NoError(t, c.Crash())
 	require.NoError(t, standby.Promote())
 	to(standby)
 	require.Eventually(t, func() bool { return db.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
-	require.NoError(t, st.Add(t.Context(), one("s", "last")))
-	_, err = oneOf(t, st, "s")
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "last")))
+	_, err = claimOne(t, st, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)
 	assert.Equal(t, batch.ID("first"), claimFirst(t, st, "s"))
 }
@@ -192,20 +192,20 @@ func TestAnotherServerIsReadFromTheBeginning(t *testing.T) {
 // rows, however many of them the server cannot clean up.
 func TestAClaimBehindAStuckBatch(t *testing.T) {
 	t.Parallel()
-	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"lane"}}
+	v := &deliverer{bufferCounter: newBufferCounter(t), ctx: t.Context(), lanes: []batch.ServiceID{"lane"}}
 	add := func(n int, writes string) {
 		bs := make([]batch.Batch, n)
 		for i := range bs {
-			bs[i] = one("lane", fmt.Sprintf("%s%d", writes, v.added))
-			bs[i].Footprint.Writes = []string{fmt.Sprintf("%s%06d", writes, v.added)}
-			v.added++
+			bs[i] = newBatch("lane", fmt.Sprintf("%s%d", writes, v.addedCount))
+			bs[i].Footprint.Writes = []string{fmt.Sprintf("%s%06d", writes, v.addedCount)}
+			v.addedCount++
 		}
 		require.NoError(t, v.st.Add(t.Context(), bs...))
 	}
 	pass := func(n int) (buffers int64) {
 		add(n, "bb")
 		var claims []store.Claim
-		buffers = v.of(func() { claims = v.claim(n) })
+		buffers = v.buffersOf(func() { claims = v.claim(n) })
 		v.record(claims, batch.BySubmitter, store.Accepted)
 		v.record(claims, batch.ByMonitor, store.IsCommitted)
 		return buffers
@@ -224,12 +224,12 @@ func TestAClaimBehindAStuckBatch(t *testing.T) {
 	pass(100)
 	v.vacuum()
 	without := least()
-	end := v.hold()
+	end := v.holdSnapshot()
 	defer end()
 	for range 15 {
 		pass(100)
 	}
 	held := least()
 	t.Logf("%d buffers, %d after 1,500 batches under a held snapshot", without, held)
-	assert.LessOrEqual(t, held, 2*without+heldMore)
+	assert.LessOrEqual(t, held, 2*without+maxMoreBuffers)
 }

@@ -17,8 +17,8 @@ import (
 
 // newOrderKeyGate makes a gate at which sessions of one name wait after they have read the clock
 // for an order key: batches that others add meanwhile have later keys, and are visible sooner.
-func newOrderKeyGate(s *space) *gate {
-	g := &gate{s: s, name: "slow_" + s.schema, key: schemas.Add(1)}
+func newOrderKeyGate(s *space) *clockGate {
+	g := &clockGate{space: s, name: "slow_" + s.schema, key: schemas.Add(1)}
 	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
 		DECLARE
 			now timestamptz := pg_catalog.clock_timestamp();
@@ -36,7 +36,7 @@ func newOrderKeyGate(s *space) *gate {
 func learnPosition(t testing.TB, st *postgres.Store, lane string, name string) {
 	t.Helper()
 	for n, end := 0, time.Now().Add(600*time.Millisecond); time.Now().Before(end); n++ {
-		require.NoError(t, st.Add(t.Context(), one(lane, fmt.Sprint(name, n, " of ", lane))))
+		require.NoError(t, st.Add(t.Context(), newBatch(lane, fmt.Sprint(name, n, " of ", lane))))
 		for more := 1; more > 0; {
 			var err error
 			more, err = deliverAll(t.Context(), st, time.Minute, batch.ServiceID(lane))
@@ -49,7 +49,7 @@ func learnPosition(t testing.TB, st *postgres.Store, lane string, name string) {
 // claimFirst claims the first batch of a lane.
 func claimFirst(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID {
 	t.Helper()
-	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, front)
+	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 9, TTL: time.Minute}, pickFront)
 	require.NoError(t, err)
 	if len(got.Runs) == 0 {
 		return ""
@@ -60,7 +60,7 @@ func claimFirst(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID
 // The store's remembered start of a lane does not pass an order key that a slow call has got and
 // not yet stored: a batch that becomes visible long after later batches is claimed in its place.
 func TestSlowAddersAreSeen(t *testing.T) {
-	late := one("s", "late")
+	late := newBatch("s", "late")
 	for name, prepare := range map[string]func(t *testing.T, st, slow *app) func() error{
 		"Add": func(t *testing.T, _, slow *app) func() error {
 			return func() error { return slow.Add(t.Context(), late) }
@@ -101,11 +101,11 @@ func TestSlowAddersAreSeen(t *testing.T) {
 				open := g.close()
 				done := make(chan error, 1)
 				go func() { done <- add() }()
-				require.Eventually(t, g.waiting, 10*time.Second, 5*time.Millisecond)
+				require.Eventually(t, g.hasWaiting, 10*time.Second, 5*time.Millisecond)
 				learnPosition(t, st.Store, "s", "later")
 				open()
 				require.NoError(t, <-done)
-				require.NoError(t, st.Add(t.Context(), one("s", "last")))
+				require.NoError(t, st.Add(t.Context(), newBatch("s", "last")))
 				rec, err := st.Get(t.Context(), late.Key())
 				require.NoError(t, err)
 				other, err := st.Get(t.Context(), batch.Key{Service: "s", ID: "later0 of s"})
@@ -130,16 +130,16 @@ func TestRequeueByAnotherProcess(t *testing.T) {
 				learnPosition(t, st, lane, "later")
 				_, err := other.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test"})
 				require.NoError(t, err)
-				require.NoError(t, st.Add(t.Context(), one(lane, "last of "+lane)))
+				require.NoError(t, st.Add(t.Context(), newBatch(lane, "last of "+lane)))
 				assert.Equal(t, rec.ID, claimFirst(t, st, batch.ServiceID(lane)), lane)
 			}
-			require.NoError(t, st.Add(t.Context(), one("waited", "canceled")))
-			rec, err := st.Cancel(t.Context(), batch.Record{Key: one("waited", "canceled").Key(), Version: 1}, batch.By{Actor: "test"})
+			require.NoError(t, st.Add(t.Context(), newBatch("waited", "canceled")))
+			rec, err := st.Cancel(t.Context(), batch.Record{Key: newBatch("waited", "canceled").Key(), Version: 1}, batch.By{Actor: "test"})
 			require.NoError(t, err)
 			back("waited", rec)
-			require.NoError(t, st.Add(t.Context(), one("attempted", "refused")))
+			require.NoError(t, st.Add(t.Context(), newBatch("attempted", "refused")))
 			c := claimFront(t, st, "attempted", time.Minute)
-			record(t, st, c, store.Refused, 0)
+			recordFinding(t, st, c, store.Refused, 0)
 			rec, err = st.Get(t.Context(), c.Key)
 			require.NoError(t, err)
 			back("attempted", rec)
@@ -154,7 +154,7 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	other := s.open(nil)
-	old := one("s", "old")
+	old := newBatch("s", "old")
 	require.NoError(t, st.Add(t.Context(), old))
 	rec, err := st.Cancel(t.Context(), batch.Record{Key: old.Key(), Version: 1}, batch.By{Actor: "test"})
 	require.NoError(t, err)
@@ -168,7 +168,7 @@ func TestRequeueIntoALaneThatIsNew(t *testing.T) {
 		_, err := other.Requeue(t.Context(), rec, store.Requeue{}, batch.By{Actor: "test"})
 		requeued <- err
 	}()
-	require.Eventually(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return s.countSessions("wait_event_type = 'Lock'") == 1 }, 10*time.Second, 5*time.Millisecond)
 	learned := make(chan struct{})
 	go func() { // a claim may wait for the requeue
 		defer close(learned)
@@ -195,7 +195,7 @@ func TestAPausedLaneKeepsItsPlace(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	learnPosition(t, st, "s", "before")
-	require.NoError(t, st.Add(t.Context(), one("s", "first"), one("s", "second")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "first"), newBatch("s", "second")))
 	look := func() {
 		for range 30 {
 			_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: time.Minute},
@@ -236,7 +236,7 @@ func TestALongAddIsReported(t *testing.T) {
 	tx, err := db.Begin()
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }()
-	require.NoError(t, st.Tx(tx).Add(t.Context(), one("t", "late")))
+	require.NoError(t, st.Tx(tx).Add(t.Context(), newBatch("t", "late")))
 	var who string
 	require.NoError(t, tx.QueryRow(`SELECT virtualtransaction FROM pg_locks WHERE pid = pg_backend_pid() LIMIT 1`).Scan(&who))
 	for end := time.Now().Add(time.Minute); slow() == nil; {

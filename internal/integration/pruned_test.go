@@ -14,12 +14,12 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// finished adds a batch and an order for each id, and brings them to their ends.
-func finished(t *testing.T, st *app, ids ...string) {
+// addFinished adds a batch and an order for each id, and brings them to their ends.
+func addFinished(t *testing.T, st *app, ids ...string) {
 	t.Helper()
 	ctx := t.Context()
 	for _, id := range ids {
-		require.NoError(t, st.Add(ctx, one("lane", id)))
+		require.NoError(t, st.Add(ctx, newBatch("lane", id)))
 		_, err := deliverAll(ctx, st.Store, time.Minute, "lane")
 		require.NoError(t, err)
 		require.NoError(t, st.AddOrders(ctx, anOrder("party", order.ID(id))))
@@ -42,9 +42,9 @@ func TestPruneBesideAnOpenAddTx(t *testing.T) {
 			defer cancel()
 			s := newSpace(t, d)
 			st := s.app()
-			finished(t, st, "a", "b", "c")
+			addFinished(t, st, "a", "b", "c")
 			tx := st.mustBegin(t)
-			require.NoError(t, st.addTx(ctx, tx, one("lane", "b")))
+			require.NoError(t, st.addTx(ctx, tx, newBatch("lane", "b")))
 			require.NoError(t, st.addOrdersTx(ctx, tx, anOrder("party", "b")))
 			p, err := st.Prune(ctx, store.PruneQuery{})
 			require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestPruneBesideAnOpenAddTx(t *testing.T) {
 			p, err = st.Prune(ctx, store.PruneQuery{Limit: 1})
 			require.NoError(t, err)
 			assert.Zero(t, p)
-			require.NoError(t, st.addTx(ctx, tx, one("lane", "a"), one("lane", "b")))
+			require.NoError(t, st.addTx(ctx, tx, newBatch("lane", "a"), newBatch("lane", "b")))
 			require.NoError(t, tx.commit())
 			p, err = st.Prune(ctx, store.PruneQuery{})
 			require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 				defer cancel()
 				s := newSpace(t, d)
 				st := s.app()
-				allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+				allowed := st.openAnother(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
 				begin := func() *appTx {
 					tx := st.mustBegin(t)
 					require.NoError(t, tx.exec(ctx, "SET TRANSACTION ISOLATION LEVEL "+level))
@@ -82,38 +82,38 @@ func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 					require.NoError(t, tx.read(ctx, &n, "SELECT 1")) // takes the snapshot
 					return tx
 				}
-				finished(t, st, "a")
+				addFinished(t, st, "a")
 				tx := begin()
 				p, err := st.Prune(ctx, buried)
 				require.NoError(t, err)
 				require.Equal(t, 1, p.Batches)
 				var state interface{ SQLState() string }
-				require.ErrorAs(t, allowed.addTx(ctx, tx, one("lane", "new"), one("lane", "a")), &state)
+				require.ErrorAs(t, allowed.addTx(ctx, tx, newBatch("lane", "new"), newBatch("lane", "a")), &state)
 				assert.Equal(t, "40001", state.SQLState())
 				require.NoError(t, tx.rollback())
 
 				tx = begin()
-				require.NoError(t, allowed.addTx(ctx, tx, one("lane", "new"), one("lane", "a")), "the next snapshot shows it")
+				require.NoError(t, allowed.addTx(ctx, tx, newBatch("lane", "new"), newBatch("lane", "a")), "the next snapshot shows it")
 				require.NoError(t, tx.commit())
-				removed(t, st, one("lane", "a"))
-				_, err = st.Get(ctx, one("lane", "new").Key())
+				checkRemoved(t, st, newBatch("lane", "a"))
+				_, err = st.Get(ctx, newBatch("lane", "new").Key())
 				require.NoError(t, err)
 				_, err = deliverAll(ctx, st.Store, time.Minute, "lane")
 				require.NoError(t, err)
 				p, err = st.Prune(ctx, store.PruneQuery{})
 				require.NoError(t, err)
 				require.Equal(t, 1, p.Batches)
-				require.NoError(t, st.Add(ctx, one("lane", "new"), one("lane", "a")))
-				_, err = st.Get(ctx, one("lane", "new").Key())
+				require.NoError(t, st.Add(ctx, newBatch("lane", "new"), newBatch("lane", "a")))
+				_, err = st.Get(ctx, newBatch("lane", "new").Key())
 				require.NoError(t, err, "no tombstone of a batch that was added stays")
-				removed(t, st, one("lane", "a"))
+				checkRemoved(t, st, newBatch("lane", "a"))
 			})
 		}
 	}
 }
 
-// removed checks that only the tombstone of a batch is left.
-func removed(t *testing.T, st *app, b batch.Batch) {
+// checkRemoved checks that only the tombstone of a batch is left.
+func checkRemoved(t *testing.T, st *app, b batch.Batch) {
 	t.Helper()
 	r, err := st.Get(t.Context(), b.Key())
 	require.NoError(t, err)
@@ -131,14 +131,14 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 			defer cancel()
 			s := newSpace(t, d)
 			st := s.app()
-			held, heldOrder := one("lane", "z"), anOrder("party", "z")
+			held, heldOrder := newBatch("lane", "z"), anOrder("party", "z")
 			held.DataChangeID, heldOrder.Key = "z", "z" // sorts after a
 			for what, add := range map[string]func(tx *appTx, all bool) error{
 				"batches": func(tx *appTx, all bool) error {
 					if !all {
 						return st.addTx(ctx, tx, held)
 					}
-					return st.addTx(ctx, tx, one("lane", "a"), held)
+					return st.addTx(ctx, tx, newBatch("lane", "a"), held)
 				},
 				"orders": func(tx *appTx, all bool) error {
 					if !all {
@@ -147,12 +147,12 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 					return st.addOrdersTx(ctx, tx, anOrder("party", "a"), heldOrder)
 				},
 			} {
-				finished(t, st, "a")
+				addFinished(t, st, "a")
 				other, tx := st.mustBegin(t), st.mustBegin(t)
 				require.NoError(t, add(other, false))
 				done := make(chan error, 1)
 				go func() { done <- add(tx, true) }()
-				waitFor(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 })
+				waitFor(t, func() bool { return s.countSessions("wait_event_type = 'Lock'") == 1 })
 				p, err := st.Prune(ctx, store.PruneQuery{})
 				require.NoError(t, err)
 				require.Equal(t, store.Pruned{Batches: 1, Orders: 1}, p)
@@ -160,7 +160,7 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 				require.NoError(t, <-done, what)
 				require.NoError(t, tx.commit())
 				if what == "batches" {
-					assert.ElementsMatch(t, []batch.ID{"a", "z"}, lane(t, st.Store, "lane"))
+					assert.ElementsMatch(t, []batch.ID{"a", "z"}, waitingIDs(t, st.Store, "lane"))
 					continue
 				}
 				final, missing, err := st.FinalOrders(ctx, []order.ID{"a", "z"})
@@ -179,8 +179,8 @@ func TestHaltAfterAReleaseHasItsOwnReason(t *testing.T) {
 	ctx := t.Context()
 	s := newSpace(t, pooled)
 	st := s.app()
-	require.NoError(t, st.Add(ctx, one("lane", "b")))
-	got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"lane"}, Limit: 1, Window: 1, TTL: time.Minute}, onlyFront)
+	require.NoError(t, st.Add(ctx, newBatch("lane", "b")))
+	got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"lane"}, Limit: 1, Window: 1, TTL: time.Minute}, pickFrontIfIdle)
 	require.NoError(t, err)
 	c := got.Runs[0].Batches[0]
 	s.exec(`INSERT INTO ` + s.schema + `.controls (everything, service_id, paused_at, paused_by, paused_reason, policy, halted_at, halted_by,
@@ -195,7 +195,7 @@ func TestHaltAfterAReleaseHasItsOwnReason(t *testing.T) {
 		_, err := st.Record(ctx, []store.Outcome{{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Refused, Policy: batch.PolicyHalt}})
 		done <- err
 	}()
-	waitFor(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 })
+	waitFor(t, func() bool { return s.countSessions("wait_event_type = 'Lock'") == 1 })
 	require.NoError(t, tx.Commit())
 	require.NoError(t, <-done)
 	control, err := st.Control(ctx, batch.Only("lane"))

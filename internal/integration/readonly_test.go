@@ -22,21 +22,21 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// name is an address by which clients know a server, as DNS provides it: new connections go to its
-// present target, and old ones stay where they are.
-type name struct {
-	t  testing.TB
-	l  net.Listener
-	mu sync.Mutex
-	to string
-	up []net.Conn
+// serverName is an address by which clients know a server, as DNS provides it: new connections go
+// to its present target, and old ones stay where they are.
+type serverName struct {
+	t        testing.TB
+	listener net.Listener
+	mu       sync.Mutex
+	target   string
+	conns    []net.Conn
 }
 
-func newName(t testing.TB, to string) *name {
+func newServerName(t testing.TB, to string) *serverName {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	n := &name{t: t, l: l, to: to}
+	n := &serverName{t: t, listener: l, target: to}
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -45,9 +45,9 @@ func newName(t testing.TB, to string) *name {
 				return
 			}
 			n.mu.Lock()
-			up, err := net.Dial("tcp", n.to)
+			up, err := net.Dial("tcp", n.target)
 			if err == nil {
-				n.up = append(n.up, from, up)
+				n.conns = append(n.conns, from, up)
 			}
 			n.mu.Unlock()
 			if err != nil {
@@ -64,33 +64,33 @@ func newName(t testing.TB, to string) *name {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		n.cut()
+		n.cutConnections()
 		running.Wait()
 	})
 	return n
 }
 
-func (n *name) addr() string { return n.l.Addr().String() }
+func (n *serverName) addr() string { return n.listener.Addr().String() }
 
-// lead directs new connections to another server.
-func (n *name) lead(to string) {
+// redirect directs new connections to another server.
+func (n *serverName) redirect(to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.to = to
+	n.target = to
 }
 
-// cut ends all connections, as a server does when it stops.
-func (n *name) cut() {
+// cutConnections ends all connections, as a server does when it stops.
+func (n *serverName) cutConnections() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, c := range n.up {
+	for _, c := range n.conns {
 		_ = c.Close()
 	}
-	n.up = nil
+	n.conns = nil
 }
 
-// busy uses some connections at once, so that the pool keeps several.
-func busy(t *testing.T, st *app) {
+// useConnections uses some connections at once, so that the pool keeps several.
+func useConnections(t *testing.T, st *app) {
 	t.Helper()
 	var calls sync.WaitGroup
 	for range 4 {
@@ -110,19 +110,19 @@ func TestSwitchOver(t *testing.T) {
 	standby := primary.Standby(t, "")
 	for i, d := range []driver{pooled, libpq} {
 		t.Run(d.name, func(t *testing.T) {
-			server := newName(t, primary.Addr())
+			server := newServerName(t, primary.Addr())
 			st := openApp(t, d, primary.DSN(server.addr()), &postgres.Options{Schema: "s_" + string('a'+rune(i))})
 			require.NoError(t, st.Migrate(t.Context()))
-			require.NoError(t, st.Add(t.Context(), one("s", 1)))
-			key := one("s", 1).Key()
+			require.NoError(t, st.Add(t.Context(), newBatch("s", 1)))
+			key := newBatch("s", 1).Key()
 
-			server.lead(standby.Addr())
-			server.cut()
-			require.Eventually(t, func() bool { return errors.Is(st.Add(t.Context(), one("s", 2)), postgres.ErrReadOnly) }, 10*time.Second, 10*time.Millisecond)
-			busy(t, st)
+			server.redirect(standby.Addr())
+			server.cutConnections()
+			require.Eventually(t, func() bool { return errors.Is(st.Add(t.Context(), newBatch("s", 2)), postgres.ErrReadOnly) }, 10*time.Second, 10*time.Millisecond)
+			useConnections(t, st)
 			_, err := st.Get(t.Context(), key)
 			require.ErrorIs(t, err, postgres.ErrReadOnly, "it may be old")
-			_, err = st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, front)
+			_, err = st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Minute}, pickFront)
 			require.ErrorIs(t, err, postgres.ErrReadOnly)
 			warnings, err := st.Upkeep(t.Context())
 			require.NoError(t, err)
@@ -130,14 +130,14 @@ func TestSwitchOver(t *testing.T) {
 			assert.Equal(t, "read only", warnings[0].Name)
 			assert.ErrorIs(t, warnings[0].Err, postgres.ErrReadOnly)
 
-			server.lead(primary.Addr())
+			server.redirect(primary.Addr())
 			since := time.Now()
-			require.Eventually(t, func() bool { return st.Add(t.Context(), one("s", 3)) == nil }, 10*time.Second, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return st.Add(t.Context(), newBatch("s", 3)) == nil }, 10*time.Second, 20*time.Millisecond)
 			t.Logf("stored %s after the name led to a server that takes writes", time.Since(since))
 			for range 8 {
 				_, err := st.Get(t.Context(), key)
 				require.NoError(t, err)
-				require.NoError(t, st.Add(t.Context(), one("s", 3)))
+				require.NoError(t, st.Add(t.Context(), newBatch("s", 3)))
 			}
 			warnings, err = st.Upkeep(t.Context())
 			require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestOwnerMakesItReadOnly(t *testing.T) {
 			cluster := pgtest.NewCluster(t)
 			st := openApp(t, d, cluster.DSN(""), nil)
 			require.NoError(t, st.Migrate(t.Context()))
-			require.NoError(t, st.Add(t.Context(), one("s", 1)))
+			require.NoError(t, st.Add(t.Context(), newBatch("s", 1)))
 			owner := openAdmin(t, cluster.DSN(""))
 			defer func() { require.NoError(t, owner.Close()) }()
 			set := func(value string) {
@@ -167,21 +167,21 @@ func TestOwnerMakesItReadOnly(t *testing.T) {
 				}
 			}
 			set("on")
-			require.Eventually(t, func() bool { return errors.Is(st.Add(t.Context(), one("s", 2)), postgres.ErrReadOnly) }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return errors.Is(st.Add(t.Context(), newBatch("s", 2)), postgres.ErrReadOnly) }, 10*time.Second, 10*time.Millisecond)
 			stored := func() (n int) {
 				require.NoError(t, owner.QueryRowContext(t.Context(), `SELECT count(*) FROM dltbatch.batches`).Scan(&n))
 				return n
 			}
 			before := stored() // an Add may have come before the reload
-			require.ErrorIs(t, st.Add(t.Context(), one("s", 3)), postgres.ErrReadOnly)
-			_, err := st.Get(t.Context(), one("s", 1).Key())
+			require.ErrorIs(t, st.Add(t.Context(), newBatch("s", 3)), postgres.ErrReadOnly)
+			_, err := st.Get(t.Context(), newBatch("s", 1).Key())
 			require.NoError(t, err)
 			lanes, err := st.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 9})
 			require.NoError(t, err)
 			assert.Len(t, lanes, 1)
 			calls := map[string]func(ctx context.Context) error{
 				"claim": func(ctx context.Context) error {
-					_, err := st.Claim(ctx, store.ClaimQuery{Lanes: lanes, Limit: 1, Window: 1, TTL: time.Minute}, front)
+					_, err := st.Claim(ctx, store.ClaimQuery{Lanes: lanes, Limit: 1, Window: 1, TTL: time.Minute}, pickFront)
 					return err
 				},
 				"steer": func(ctx context.Context) error {
@@ -202,7 +202,7 @@ func TestOwnerMakesItReadOnly(t *testing.T) {
 			assert.Equal(t, before, stored())
 
 			set("off")
-			require.Eventually(t, func() bool { return st.Add(t.Context(), one("s", 2)) == nil }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return st.Add(t.Context(), newBatch("s", 2)) == nil }, 10*time.Second, 10*time.Millisecond)
 			warnings, err = st.Upkeep(t.Context())
 			require.NoError(t, err)
 			assert.Empty(t, warnings)
@@ -215,7 +215,7 @@ func TestCommandOnAStandby(t *testing.T) {
 	primary := pgtest.NewCluster(t)
 	st := openApp(t, pgx, primary.DSN(""), nil)
 	require.NoError(t, st.Migrate(t.Context()))
-	require.NoError(t, st.Add(t.Context(), one("s", "b1"), one("s", "b2"), one("nobody's", "b3")))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "b1"), newBatch("s", "b2"), newBatch("nobody's", "b3")))
 	recordSettings(t, st, "s")
 	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "1", Name: "host-7"}))
 	_, err := texts.Refresh(t.Context(), st, store.RefreshQuery{})
@@ -226,11 +226,11 @@ func TestCommandOnAStandby(t *testing.T) {
 		{"status"}, {"causes"}, {"list"}, {"show", "b1"}, {"explain", "b2"}, {"lanes"}, {"instances"}, {"history"}, {"search", "b"},
 		{"bulk", "list"}, {"settings", "s"}, {"migrate", "status"},
 	} {
-		out, _ := c.runs(0, args...)
+		out, _ := c.runCommand(0, args...)
 		assert.NotEmpty(t, out, args)
 	}
-	c.runs(5, "explain", "b3") // no instance has taken batches of its lane, and the command records nothing
-	assert.Contains(t, c.troubles()["role of the server"], "standby")
+	c.runCommand(5, "explain", "b3") // no instance has taken batches of its lane, and the command records nothing
+	assert.Contains(t, c.badFindings()["role of the server"], "standby")
 	_, errs, code := c.output("pause", "s", "--reason", "r", "--actor", "ada")
 	assert.NotZero(t, code)
 	assert.Contains(t, errs, "takes no writes")

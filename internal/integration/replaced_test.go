@@ -47,12 +47,12 @@ func TestOtherTablesAreReadFromTheBeginning(t *testing.T) {
 		return st
 	}
 	st, other := open(here), open(there)
-	require.NoError(t, other.Add(t.Context(), one("s", "old")))
+	require.NoError(t, other.Add(t.Context(), newBatch("s", "old")))
 	learnPosition(t, st, "s", "before")
 	require.NoError(t, warningAbout(t, st, postgres.ErrReplaced))
 	exec(`BEGIN; ALTER SCHEMA ` + here + ` RENAME TO old` + here + `; ALTER SCHEMA ` + there + ` RENAME TO ` + here + `; COMMIT`)
-	require.NoError(t, st.Add(t.Context(), one("s", "new")))
-	_, err := oneOf(t, st, "s")
+	require.NoError(t, st.Add(t.Context(), newBatch("s", "new")))
+	_, err := claimOne(t, st, "s")
 	require.ErrorIs(t, err, postgres.ErrLostCommits)
 	assert.Equal(t, batch.ID("old"), claimFirst(t, st, "s"))
 	err = warningAbout(t, st, postgres.ErrReplaced)
@@ -103,7 +103,7 @@ func TestAfterALossyFailoverNothingIsSentTwice(t *testing.T) {
 	require.NoError(t, err)
 	var keys []batch.Key
 	for i := range 3 {
-		b := one(fmt.Sprint("lane", i), i)
+		b := newBatch(fmt.Sprint("lane", i), i)
 		require.NoError(t, r.Add(t.Context(), b))
 		keys = append(keys, b.Key())
 	}

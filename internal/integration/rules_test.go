@@ -22,13 +22,13 @@ func TestAddDuringPrune(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/committed=%t", d.name, committed), func(t *testing.T) {
 				s := newSpace(t, d)
 				st, _ := s.store()
-				require.NoError(t, st.Add(t.Context(), one("s", "a")))
+				require.NoError(t, st.Add(t.Context(), newBatch("s", "a")))
 				if committed {
 					n, err := deliverAll(t.Context(), st, time.Minute, "s")
 					require.NoError(t, err)
 					require.Equal(t, 1, n)
 				} else {
-					_, err := st.Cancel(t.Context(), batch.Record{Key: one("s", "a").Key(), Version: 1}, batch.By{Actor: "test"})
+					_, err := st.Cancel(t.Context(), batch.Record{Key: newBatch("s", "a").Key(), Version: 1}, batch.By{Actor: "test"})
 					require.NoError(t, err)
 				}
 				addDuringPrune(t, s, st, committed)
@@ -41,7 +41,7 @@ func TestAddDuringPrune(t *testing.T) {
 func addDuringPrune(t *testing.T, s *space, st *postgres.Store, committed bool) {
 	s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
 	s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
-	s.step(time.Second)
+	s.stepClock(time.Second)
 	done := make(chan error, 1)
 	go func() {
 		p, err := st.Prune(t.Context(), store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
@@ -50,8 +50,8 @@ func addDuringPrune(t *testing.T, s *space, st *postgres.Store, committed bool) 
 		}
 		done <- err
 	}()
-	require.Eventually(t, func() bool { return s.sessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
-	err := st.Add(t.Context(), one("s", "b"), one("s", "a"))
+	require.Eventually(t, func() bool { return s.countSessions("wait_event = 'PgSleep'") == 1 }, 10*time.Second, 5*time.Millisecond)
+	err := st.Add(t.Context(), newBatch("s", "b"), newBatch("s", "a"))
 	require.NoError(t, <-done)
 	var stored []batch.ID
 	ended := batch.Rejected
@@ -61,8 +61,8 @@ func addDuringPrune(t *testing.T, s *space, st *postgres.Store, committed bool) 
 	} else {
 		require.ErrorIs(t, err, batch.ErrEnded)
 	}
-	assert.Equal(t, stored, lane(t, st, "s"))
-	rec, err := st.Get(t.Context(), one("s", "a").Key())
+	assert.Equal(t, stored, waitingIDs(t, st, "s"))
+	rec, err := st.Get(t.Context(), newBatch("s", "a").Key())
 	require.NoError(t, err)
 	assert.Equal(t, ended, rec.State)
 	assert.NotZero(t, rec.PrunedAt)
@@ -75,7 +75,7 @@ func TestTiesBreakByID(t *testing.T) {
 	s := newSpace(t, pgx)
 	st, _ := s.store()
 	for _, id := range []string{"d", "b", "c", "a"} {
-		require.NoError(t, st.Add(t.Context(), one("s", id)))
+		require.NoError(t, st.Add(t.Context(), newBatch("s", id)))
 	}
 	for _, table := range []string{"batches", "waiting_batches"} {
 		s.exec(`UPDATE ` + s.schema + `.` + table + ` SET created_at = 1`)
@@ -106,12 +106,12 @@ func TestUpdatesAreHOT(t *testing.T) {
 	st, db := s.store()
 	q := store.ClaimQuery{Limit: lanes, Window: 1, TTL: time.Minute}
 	for i := range lanes {
-		b := one(fmt.Sprint("lane", i), i)
+		b := newBatch(fmt.Sprint("lane", i), i)
 		b.Payload = make([]byte, 1536)
 		require.NoError(t, st.Add(t.Context(), b))
 		q.Lanes = append(q.Lanes, b.Service)
 	}
-	got, err := st.Claim(t.Context(), q, front)
+	got, err := st.Claim(t.Context(), q, pickFront)
 	require.NoError(t, err)
 	var outcomes []store.Outcome
 	for _, r := range got.Runs {
@@ -152,14 +152,14 @@ func TestOrderKeysAreAheadOfTheClock(t *testing.T) {
 		require.NoError(t, rows.Err())
 		return keys
 	}
-	require.NoError(t, st.Add(t.Context(), one("s", 1)))
-	require.NoError(t, st.Add(t.Context(), one("s", 2), one("s", 3)))
-	require.NoError(t, st.Add(t.Context(), one("other", 4)))
-	s.step(-time.Second)
-	require.NoError(t, st.Add(t.Context(), one("s", 5)))
-	require.NoError(t, st.Add(t.Context(), one("third", 6)))
-	s.step(time.Minute)
-	require.NoError(t, st.Add(t.Context(), one("s", 7)))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", 1)))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", 2), newBatch("s", 3)))
+	require.NoError(t, st.Add(t.Context(), newBatch("other", 4)))
+	s.stepClock(-time.Second)
+	require.NoError(t, st.Add(t.Context(), newBatch("s", 5)))
+	require.NoError(t, st.Add(t.Context(), newBatch("third", 6)))
+	s.stepClock(time.Minute)
+	require.NoError(t, st.Add(t.Context(), newBatch("s", 7)))
 	assert.Equal(t, []int64{0, 1, 2, 3, 59_000_000}, keys("s"))
 	assert.Equal(t, []int64{0}, keys("other"))
 	assert.Equal(t, []int64{-1_000_000}, keys("third"))
@@ -173,11 +173,11 @@ func TestNumbersAreNotShared(t *testing.T) {
 	for call, n := range []int{1, 1500, 1000, 1, 2001} {
 		bs := make([]batch.Batch, n)
 		for i := range bs {
-			bs[i] = one("s", fmt.Sprintf("%d-%d", call, i))
+			bs[i] = newBatch("s", fmt.Sprintf("%d-%d", call, i))
 		}
 		require.NoError(t, st.Add(t.Context(), bs...))
 	}
-	assert.Len(t, lane(t, st, "s"), 1+1500+1000+1+2001)
+	assert.Len(t, waitingIDs(t, st, "s"), 1+1500+1000+1+2001)
 	// No transaction was rolled back and repeated.
 	var again int
 	require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM `+s.schema+`.batches b WHERE b.seq % 1000 = 1`).Scan(&again))

@@ -16,7 +16,7 @@ import (
 // that executes a batch each time it is sent.
 func TestTwoRunners(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq, pooledSimple, pqBounced} {
+	for _, d := range []driver{pooled, libpq, pooledSimple, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			const lanes, each = 11, 8 // odd, so that the batches of each lane go through both Runners in turns
 			traits := memory.Unforgiving(10 * time.Millisecond)
@@ -25,11 +25,11 @@ func TestTwoRunners(t *testing.T) {
 			want, sent := map[batch.ServiceID][]batch.ID{}, map[batch.ServiceID][]batch.ID{}
 			for i := range each {
 				for l := range lanes {
-					b := one(fmt.Sprintf("lane%d", l), fmt.Sprintf("%d/%d", each-i, l))
+					b := newBatch(fmt.Sprintf("lane%d", l), fmt.Sprintf("%d/%d", each-i, l))
 					all, want[b.Service] = append(all, b), append(want[b.Service], b.ID)
 				}
 			}
-			deliver(t, d.inRace(), ledger, queuer.Serial(), all)
+			deliverByTwoRunners(t, d.inRace(), ledger, queuer.Serial(), all)
 			for _, e := range ledger.Journal() {
 				if e.Kind == memory.PostStart {
 					sent[e.Key.Service] = append(sent[e.Key.Service], e.Key.ID)

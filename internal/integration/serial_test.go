@@ -29,11 +29,11 @@ func TestSerializableTxOfDifferentLanes(t *testing.T) {
 			defer cancel()
 			s := newSpace(t, d)
 			st := s.app()
-			allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
-			finished(t, st, "a", "b", "c")
+			allowed := st.openAnother(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+			addFinished(t, st, "a", "b", "c")
 			_, err := st.Prune(ctx, store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }})
 			require.NoError(t, err)
-			require.NoError(t, allowed.Add(ctx, one("lane0", "history"), one("lane1", "history 1")))
+			require.NoError(t, allowed.Add(ctx, newBatch("lane0", "history"), newBatch("lane1", "history 1")))
 			const lanes = 4
 			for round := range 3 {
 				var open []*appTx
@@ -44,7 +44,7 @@ func TestSerializableTxOfDifferentLanes(t *testing.T) {
 				}
 				for part := range 2 {
 					for i, tx := range open {
-						b := one(fmt.Sprint("lane", i), fmt.Sprint(round, "/", i, "/", part))
+						b := newBatch(fmt.Sprint("lane", i), fmt.Sprint(round, "/", i, "/", part))
 						b.DataChangeID = string(b.ID)
 						require.NoError(t, allowed.addTx(ctx, tx, b))
 						o := anOrder(batch.ServiceID(fmt.Sprint("party", i)), order.ID(b.ID))
@@ -70,7 +70,7 @@ func TestSerializableTxOfDifferentLanes(t *testing.T) {
 						want = append(want, batch.ID(fmt.Sprint(round, "/", i, "/", part)))
 					}
 				}
-				assert.Equal(t, want, lane(t, st.Store, batch.ServiceID(fmt.Sprint("lane", i))))
+				assert.Equal(t, want, waitingIDs(t, st.Store, batch.ServiceID(fmt.Sprint("lane", i))))
 			}
 			var left int
 			require.NoError(t, s.admin.QueryRow(`SELECT count(*) FROM `+s.schema+`.tombstones`).Scan(&left))
@@ -86,22 +86,22 @@ func TestSerializableTxAfterAStepBack(t *testing.T) {
 	ctx := t.Context()
 	s := newSpace(t, pooled)
 	st := s.app()
-	allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
-	other := st.with(t, &postgres.Options{Schema: s.schema})
-	require.NoError(t, other.Add(ctx, one("s", "first")))
-	require.NoError(t, allowed.Add(ctx, one("t", "elsewhere")))
-	s.step(-time.Hour)
+	allowed := st.openAnother(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+	other := st.openAnother(t, &postgres.Options{Schema: s.schema})
+	require.NoError(t, other.Add(ctx, newBatch("s", "first")))
+	require.NoError(t, allowed.Add(ctx, newBatch("t", "elsewhere")))
+	s.stepClock(-time.Hour)
 	add := func(ids ...string) {
 		tx := st.mustBegin(t)
 		require.NoError(t, tx.exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
 		for _, id := range ids {
-			require.NoError(t, allowed.addTx(ctx, tx, one("s", id)))
+			require.NoError(t, allowed.addTx(ctx, tx, newBatch("s", id)))
 		}
 		require.NoError(t, tx.commit())
 	}
 	add("second", "third")
 	add("fourth")
-	assert.Equal(t, []batch.ID{"first", "second", "third", "fourth"}, lane(t, st.Store, "s"))
+	assert.Equal(t, []batch.ID{"first", "second", "third", "fourth"}, waitingIDs(t, st.Store, "s"))
 }
 
 // A batch that has ended without effect, and was removed, is also refused in the application's
@@ -113,8 +113,8 @@ func TestAddTxOfWhatHasEnded(t *testing.T) {
 			ctx := t.Context()
 			s := newSpace(t, pooled)
 			st := s.app()
-			allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
-			b := one("lane", "a")
+			allowed := st.openAnother(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+			b := newBatch("lane", "a")
 			b.DataChangeID = "key"
 			require.NoError(t, st.Add(ctx, b))
 			rec, err := st.Get(ctx, b.Key())
@@ -129,15 +129,15 @@ func TestAddTxOfWhatHasEnded(t *testing.T) {
 			for _, b := range []batch.Batch{b, again} {
 				tx := st.mustBegin(t)
 				require.NoError(t, tx.exec(ctx, "SET TRANSACTION ISOLATION LEVEL "+level))
-				err = allowed.addTx(ctx, tx, one("lane", "no"), b)
+				err = allowed.addTx(ctx, tx, newBatch("lane", "no"), b)
 				var ended *batch.EndedError
 				require.ErrorAs(t, err, &ended)
 				assert.Equal(t, batch.ID("a"), ended.Record.ID)
 				assert.Equal(t, batch.KindCancelled, ended.Record.Error.Kind)
-				require.NoError(t, allowed.addTx(ctx, tx, one("lane", "of "+string(b.ID))))
+				require.NoError(t, allowed.addTx(ctx, tx, newBatch("lane", "of "+string(b.ID))))
 				require.NoError(t, tx.commit())
 			}
-			assert.Equal(t, []batch.ID{"of a", "of another id"}, lane(t, st.Store, "lane"))
+			assert.Equal(t, []batch.ID{"of a", "of another id"}, waitingIDs(t, st.Store, "lane"))
 		})
 	}
 }
@@ -153,7 +153,7 @@ func TestSequencesBehindTheRows(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
 			for i := range 20 { // more than the repetitions of one Add
-				require.NoError(t, st.Add(ctx, one("old", i)))
+				require.NoError(t, st.Add(ctx, newBatch("old", i)))
 				require.NoError(t, st.AddOrders(ctx, anOrder("old", order.ID(fmt.Sprint(i)))))
 			}
 			behind := func() {
@@ -161,25 +161,25 @@ func TestSequencesBehindTheRows(t *testing.T) {
 			}
 			many := make([]batch.Batch, 150) // by COPY
 			for i := range many {
-				many[i] = one("new", fmt.Sprint("many", i))
+				many[i] = newBatch("new", fmt.Sprint("many", i))
 			}
 			behind()
-			require.NoError(t, st.Add(ctx, one("new", "quick")))
+			require.NoError(t, st.Add(ctx, newBatch("new", "quick")))
 			require.NoError(t, st.AddOrders(ctx, anOrder("new", "one")))
 			behind()
 			require.NoError(t, st.Add(ctx, many...))
 			behind()
-			require.NoError(t, st.Add(ctx, one("new", "quick"), one("new", "careful")))
+			require.NoError(t, st.Add(ctx, newBatch("new", "quick"), newBatch("new", "careful")))
 			behind()
 			tx := st.mustBegin(t)
-			require.NoError(t, st.addTx(ctx, tx, one("new", "tx")))
+			require.NoError(t, st.addTx(ctx, tx, newBatch("new", "tx")))
 			require.NoError(t, st.addOrdersTx(ctx, tx, anOrder("new", "two")))
 			require.NoError(t, tx.commit())
 			behind()
 			var wg sync.WaitGroup
 			errs := make([]error, 4)
 			for i := range errs {
-				wg.Go(func() { errs[i] = st.Add(ctx, one(fmt.Sprint("at once ", i), i+100)) })
+				wg.Go(func() { errs[i] = st.Add(ctx, newBatch(fmt.Sprint("at once ", i), i+100)) })
 			}
 			wg.Wait()
 			require.NoError(t, errors.Join(errs...))
@@ -202,13 +202,13 @@ func TestAnotherUniqueIndex(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
 			s.exec(`CREATE UNIQUE INDEX one_signer ON ` + s.schema + `.batches (signer_public_key) WHERE signer_public_key <> ''`)
-			first, second := one("s", 1), one("s", 2)
+			first, second := newBatch("s", 1), newBatch("s", 2)
 			first.SignerPublicKey, second.SignerPublicKey = "key", "key"
 			require.NoError(t, st.Add(ctx, first))
 			require.ErrorContains(t, st.Add(ctx, second), "one_signer")
 			require.NoError(t, st.Add(ctx, first))
 			require.ErrorContains(t, st.Add(ctx, second), "unique index that dltbatch has not made")
-			assert.Equal(t, []batch.ID{"1"}, lane(t, st.Store, "s"))
+			assert.Equal(t, []batch.ID{"1"}, waitingIDs(t, st.Store, "s"))
 		})
 	}
 }

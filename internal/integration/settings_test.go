@@ -19,26 +19,26 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// session is a store whose connections have a setting that a role or a database may have.
-type session struct {
+// settingSession is a store whose connections have a setting that a role or a database may have.
+type settingSession struct {
 	batchAndOrderStore
 	addTx func(b batch.Batch) error // adds in a transaction of the application
 }
 
-// as opens a store on connections of a role.
-func (s *space) as(role string) session {
+// openAsRole opens a store on connections of a role.
+func (s *space) openAsRole(role string) settingSession {
 	s.t.Helper()
 	u, err := url.Parse(s.dsn)
 	require.NoError(s.t, err)
 	u.User = url.User(role)
 	o := &postgres.Options{Schema: s.schema}
-	if s.d.pool {
+	if s.driver.isPool {
 		p, err := pgxpool.New(s.t.Context(), u.String())
 		require.NoError(s.t, err)
 		s.t.Cleanup(p.Close)
 		st, err := native.New(p, o)
 		require.NoError(s.t, err)
-		return session{st, func(b batch.Batch) error {
+		return settingSession{st, func(b batch.Batch) error {
 			tx, err := p.BeginTx(s.t.Context(), driverpgx.TxOptions{IsoLevel: driverpgx.ReadCommitted})
 			if err != nil {
 				return err
@@ -46,12 +46,12 @@ func (s *space) as(role string) session {
 			return errors.Join(st.Tx(tx).Add(s.t.Context(), b), tx.Commit(s.t.Context()))
 		}}
 	}
-	db, err := sql.Open(s.d.sql, u.String())
+	db, err := sql.Open(s.driver.sqlName, u.String())
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, db.Close()) })
 	st, err := postgres.New(db, o)
 	require.NoError(s.t, err)
-	return session{st, func(b batch.Batch) error {
+	return settingSession{st, func(b batch.Batch) error {
 		tx, err := db.BeginTx(s.t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 		if err != nil {
 			return err
@@ -60,8 +60,8 @@ func (s *space) as(role string) session {
 	}}
 }
 
-// odd returns a batch with texts and bytes that a wrong setting would change.
-func odd(service, id string) batch.Batch {
+// oddBatch returns a batch with texts and bytes that a wrong setting would change.
+func oddBatch(service, id string) batch.Batch {
 	payload := make([]byte, 256)
 	for i := range payload {
 		payload[i] = byte(i)
@@ -72,13 +72,13 @@ func odd(service, id string) batch.Batch {
 	}
 }
 
-// cycle adds a batch, delivers it, and adds it again.
-func (c session) cycle(t *testing.T, b batch.Batch) error {
+// addAndDeliver adds a batch, delivers it, and adds it again.
+func (c settingSession) addAndDeliver(t *testing.T, b batch.Batch) error {
 	t.Helper()
 	if err := c.Add(t.Context(), b); err != nil {
 		return err
 	}
-	got, err := c.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{b.Service}, Limit: 9, Window: 9, TTL: time.Minute}, front)
+	got, err := c.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{b.Service}, Limit: 9, Window: 9, TTL: time.Minute}, pickFront)
 	if err != nil {
 		return err
 	}
@@ -125,9 +125,9 @@ func TestSettingsChangeNothing(t *testing.T) {
 				name, value string
 				own, tx     bool // true if refused for the store, or for an application's transaction
 			}{
-				{"client_encoding", "LATIN1", false, d.sql == pgx.sql}, // lib/pq always sets UTF8
-				{"client_encoding", "SQL_ASCII", false, d.sql == pgx.sql},
-				{"client_encoding", "EUC_JP", false, d.sql == pgx.sql},
+				{"client_encoding", "LATIN1", false, d.sqlName == pgx.sqlName}, // lib/pq always sets UTF8
+				{"client_encoding", "SQL_ASCII", false, d.sqlName == pgx.sqlName},
+				{"client_encoding", "EUC_JP", false, d.sqlName == pgx.sqlName},
 				{"standard_conforming_strings", "off", refused, refused},
 				{"bytea_output", "escape", false, refused},
 				{"session_replication_role", "replica", refused, refused},
@@ -156,9 +156,9 @@ func TestSettingsChangeNothing(t *testing.T) {
 			} {
 				name := c.name + " = " + c.value
 				s.exec(fmt.Sprintf(`ALTER ROLE %s SET %s = '%s'`, role, c.name, c.value))
-				st := s.as(role)
+				st := s.openAsRole(role)
 				service := fmt.Sprintf("Zürich-東京-€-%d", i)
-				b := odd(service, fmt.Sprintf("ïd-%d", i))
+				b := oddBatch(service, fmt.Sprintf("ïd-%d", i))
 				check := func(err error, refuses bool, b batch.Batch, state batch.State) {
 					t.Helper()
 					var setting *postgres.SettingError
@@ -175,8 +175,8 @@ func TestSettingsChangeNothing(t *testing.T) {
 					again := b
 					require.NoError(t, usual.Add(t.Context(), again), "%s: with the same bytes", name)
 				}
-				check(st.cycle(t, b), c.own, b, batch.Committed)
-				other := odd(service, fmt.Sprintf("ïd-tx-%d", i))
+				check(st.addAndDeliver(t, b), c.own, b, batch.Committed)
+				other := oddBatch(service, fmt.Sprintf("ïd-tx-%d", i))
 				check(st.addTx(other), c.tx, other, batch.Queued)
 				s.exec(fmt.Sprintf(`ALTER ROLE %s RESET %s`, role, c.name))
 			}

@@ -103,7 +103,7 @@ func TestShards(t *testing.T) {
 				lane := fmt.Sprint("lane ", l)
 				adders.Go(func() error {
 					for i := range 15 {
-						b := one(lane, fmt.Sprint(lane, " ", i))
+						b := newBatch(lane, fmt.Sprint(lane, " ", i))
 						add := func() error { return set.Add(ctx, b) }
 						if i%3 == 2 {
 							add = func() error { return shardTx(ctx, set, schemas, b) }
@@ -150,7 +150,7 @@ func TestShards(t *testing.T) {
 			assert.Equal(t, batch.ServiceID("lane 7"), found[0].Service)
 			held, err := set.Of("lane 7").Runner.Pause(ctx, batch.Only("lane 7"), batch.By{Actor: "test"})
 			require.NoError(t, err)
-			require.NoError(t, set.Add(ctx, one("lane 7", "held")))
+			require.NoError(t, set.Add(ctx, newBatch("lane 7", "held")))
 			_, err = set.Get(ctx, batch.Key{Service: "lane 7", ID: "held"})
 			require.NoError(t, err)
 			_, err = set.Of("lane 7").Runner.Resume(ctx, held, batch.By{Actor: "test"})
@@ -199,7 +199,7 @@ func TestOtherShardsAreRefused(t *testing.T) {
 	for _, wrong := range []store.Shard{{Set: "test", Number: 1, Of: 2}, {Set: "test", Number: 0, Of: 4}, {Set: "prod", Number: 0, Of: 2}} {
 		st := as(schemas[0], wrong)
 		require.ErrorIs(t, st.Migrate(ctx), store.ErrOtherShard, wrong)
-		require.ErrorIs(t, st.Add(ctx, one(string(mine), "x")), store.ErrOtherShard, wrong)
+		require.ErrorIs(t, st.Add(ctx, newBatch(string(mine), "x")), store.ErrOtherShard, wrong)
 		_, err := st.Get(ctx, batch.Key{Service: mine, ID: "x"})
 		require.ErrorIs(t, err, store.ErrOtherShard, wrong)
 		r, err := dltbatch.New(st, memory.New(nil), nil)
@@ -208,13 +208,13 @@ func TestOtherShardsAreRefused(t *testing.T) {
 	}
 	plain := as(schemas[0], store.Shard{})
 	for _, st := range []*native.Store{list[0].Store, plain} {
-		err := st.Add(ctx, one(string(mine), "a"), one(string(other), "b"))
+		err := st.Add(ctx, newBatch(string(mine), "a"), newBatch(string(other), "b"))
 		require.ErrorIs(t, err, store.ErrOtherShard)
 		require.ErrorContains(t, err, `belongs to shard 1 of 2, and this is shard 0 of the set "test"`)
 		_, err = st.Get(ctx, batch.Key{Service: mine, ID: "a"})
 		require.ErrorIs(t, err, batch.ErrNotFound, "nothing of the call is stored")
 		require.NoError(t, driverpgx.BeginFunc(ctx, pool, func(tx driverpgx.Tx) error {
-			require.ErrorIs(t, st.Tx(tx).Add(ctx, one(string(other), "b")), store.ErrOtherShard)
+			require.ErrorIs(t, st.Tx(tx).Add(ctx, newBatch(string(other), "b")), store.ErrOtherShard)
 			_, err := tx.Exec(ctx, `SELECT 1`)
 			return err
 		}), "the transaction goes on")
@@ -230,16 +230,16 @@ func TestOtherShardsAreRefused(t *testing.T) {
 		}))
 	}
 	set := joinShards(t, memory.New(nil), list)
-	err := set.Add(ctx, one(string(mine), "a"), one(string(other), "b"))
-	var in *batch.InputError
-	require.ErrorAs(t, err, &in)
-	assert.Equal(t, "batches[1].Service", in.Field)
-	require.NoError(t, set.Add(ctx, one(string(mine), "a"), one(string(mine), "b")))
+	err := set.Add(ctx, newBatch(string(mine), "a"), newBatch(string(other), "b"))
+	var inputErr *batch.InputError
+	require.ErrorAs(t, err, &inputErr)
+	assert.Equal(t, "batches[1].Service", inputErr.Field)
+	require.NoError(t, set.Add(ctx, newBatch(string(mine), "a"), newBatch(string(mine), "b")))
 
 	used := shardSchema(t, pool, "used")
 	st := as(used, store.Shard{})
 	require.NoError(t, st.Migrate(ctx))
-	require.NoError(t, st.Add(ctx, one(string(other), "x")))
+	require.NoError(t, st.Add(ctx, newBatch(string(other), "x")))
 	require.ErrorIs(t, as(used, store.Shard{Set: "test", Number: 0, Of: 2}).Migrate(ctx), store.ErrOtherShard, "a schema with batches becomes no shard")
 	used = shardSchema(t, pool, "orders")
 	st = as(used, store.Shard{})
@@ -248,7 +248,7 @@ func TestOtherShardsAreRefused(t *testing.T) {
 	require.ErrorIs(t, as(used, store.Shard{Set: "test", Number: 0, Of: 2}).Migrate(ctx), store.ErrOtherShard, "nor one with orders")
 
 	_, err = shards.New(func(shard) (*dltbatch.Runner, error) { return nil, errors.New("not called") }, list[1], list[0])
-	require.ErrorAs(t, err, &in, "out of order")
+	require.ErrorAs(t, err, &inputErr, "out of order")
 }
 
 // Stores of shards in one database share one session for hints, and each gets its own hints. After
@@ -329,7 +329,7 @@ func TestASchemaBecomesAShardBesideAnAdd(t *testing.T) {
 		require.NoError(t, err)
 		return st
 	}
-	add := func(st *native.Store) error { return st.Add(t.Context(), one(string(lane), "x")) }
+	add := func(st *native.Store) error { return st.Add(t.Context(), newBatch(string(lane), "x")) }
 	t.Run("the shard is first", func(t *testing.T) {
 		schema := shardSchema(t, pool, "first")
 		none, shard := open(schema, store.Shard{}), open(schema, own)
@@ -347,7 +347,7 @@ func TestASchemaBecomesAShardBesideAnAdd(t *testing.T) {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
 		defer func() { _ = tx.Rollback(t.Context()) }() // otherwise the schema could not be removed
-		require.NoError(t, none.Tx(tx).Add(t.Context(), one(string(lane), "x")))
+		require.NoError(t, none.Tx(tx).Add(t.Context(), newBatch(string(lane), "x")))
 		migrated := make(chan error, 1)
 		go func() { migrated <- shard.Migrate(t.Context()) }()
 		select {

@@ -54,7 +54,7 @@ func TestNoLaneStandsStill(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				seed := rand.Uint64()
 				t.Log("seed", seed)
-				w := &walk{t: t, strategy: c.strategy, ledger: newChains(seed), lanes: c.lanes, wake: c.scan > 0, rnd: rand.New(rand.NewPCG(seed, 1)), next: map[string]int{}}
+				w := &loadCase{t: t, strategy: c.strategy, ledger: newChainLedger(seed), laneCount: c.lanes, wakesRunner: c.scan > 0, rnd: rand.New(rand.NewPCG(seed, 1)), nextNumbers: map[string]int{}}
 				w.space = newSpace(t, c.d)
 				w.space.exec(`DROP FUNCTION ` + w.space.schema + `.clock_timestamp()`)
 				ctx, stop := context.WithCancel(t.Context())
@@ -73,14 +73,14 @@ func TestNoLaneStandsStill(t *testing.T) {
 				}
 				watching, seen := context.WithCancel(ctx)
 				var watcher sync.WaitGroup
-				watcher.Go(func() { w.watch(watching) })
+				watcher.Go(func() { w.watchLanes(watching) })
 				loading, enough := context.WithTimeout(ctx, *stallTime)
 				defer enough()
 				var load sync.WaitGroup
-				load.Go(func() { w.add(loading) })
-				load.Go(func() { w.addTx(loading) })
-				load.Go(func() { w.pause(loading) })
-				load.Go(func() { w.hold(loading) })
+				load.Go(func() { w.addBursts(loading) })
+				load.Go(func() { w.addInTransactions(loading) })
+				load.Go(func() { w.pauseLanes(loading) })
+				load.Go(func() { w.holdSnapshots(loading) })
 				load.Wait()
 				wait, cancel := context.WithTimeout(ctx, 2*time.Minute)
 				defer cancel()
@@ -89,40 +89,40 @@ func TestNoLaneStandsStill(t *testing.T) {
 				watcher.Wait()
 				stop()
 				running.Wait()
-				w.ledger.check(t, w.next)
-				t.Logf("%d batches; the longest that a lane stood still: %d looks", w.ledger.all(), w.longest)
+				w.ledger.check(t, w.nextNumbers)
+				t.Logf("%d batches; the longest that a lane stood still: %d looks", w.ledger.countCommitted(), w.mostReads)
 			})
 		})
 	}
 }
 
-// walk is one case of TestNoLaneStandsStill, with its load and its watch.
-type walk struct {
-	t        *testing.T
-	space    *space
-	strategy queuer.Strategy
-	apps     []*app
-	runners  []*dltbatch.Runner
-	ledger   *chains
-	lanes    int
-	wake     bool // wakes the Runner after each AddTx
+// loadCase is one case of TestNoLaneStandsStill, with its load and its watch.
+type loadCase struct {
+	t           *testing.T
+	space       *space
+	strategy    queuer.Strategy
+	apps        []*app
+	runners     []*dltbatch.Runner
+	ledger      *chainLedger
+	laneCount   int
+	wakesRunner bool // wakes the Runner after each AddTx
 
-	mu   sync.Mutex
-	rnd  *rand.Rand
-	next map[string]int // the number of each chain's next batch
+	mu          sync.Mutex
+	rnd         *rand.Rand
+	nextNumbers map[string]int // the number of each chain's next batch
 
-	longest int // number of reads of the watch
+	mostReads int // number of reads of the watch
 }
 
-func (w *walk) draw(n int) int {
+func (w *loadCase) randomBelow(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rnd.IntN(n)
 }
 
-// some returns batches in lanes whose names begin with a prefix. Batches of a lane with the same
-// address form a chain, which the ledger must execute in this order.
-func (w *walk) some(prefix string, lanes, n int) (all []batch.Batch) {
+// newBatches returns batches in lanes whose names begin with a prefix. Batches of a lane with the
+// same address form a chain, which the ledger must execute in this order.
+func (w *loadCase) newBatches(prefix string, lanes, n int) (all []batch.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
@@ -131,86 +131,86 @@ func (w *walk) some(prefix string, lanes, n int) (all []batch.Batch) {
 		if w.strategy.Name != queuer.Parallel(0).Name {
 			chain = lane + "/0"
 		}
-		b := one(lane, fmt.Sprint(chain, "/", w.next[chain]))
+		b := newBatch(lane, fmt.Sprint(chain, "/", w.nextNumbers[chain]))
 		b.Footprint = batch.Footprint{Writes: []string{chain}}
-		w.next[chain]++
+		w.nextNumbers[chain]++
 		all = append(all, b)
 	}
 	return all
 }
 
-// gone takes back the numbers of batches that were rolled back.
-func (w *walk) gone(all []batch.Batch) {
+// takeBack takes back the numbers of batches that were rolled back.
+func (w *loadCase) takeBack(all []batch.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range all {
 		chain, _ := chainOf(b.ID)
-		w.next[chain]--
+		w.nextNumbers[chain]--
 	}
 }
 
-// rest waits up to d, and reports whether the load continues.
-func (w *walk) rest(ctx context.Context, d time.Duration) bool {
+// waitForLoad waits up to d, and reports whether the load continues.
+func (w *loadCase) waitForLoad(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(time.Duration(w.draw(int(d)))):
+	case <-time.After(time.Duration(w.randomBelow(int(d)))):
 		return true
 	}
 }
 
-// add adds bursts, with rests between them in which the Runner becomes idle.
-func (w *walk) add(ctx context.Context) {
-	for w.rest(ctx, 400*time.Millisecond) {
-		all := w.some("lane", w.lanes, 1+w.draw(60))
-		assert.NoError(w.t, w.runners[w.draw(len(w.runners))].Add(context.WithoutCancel(ctx), all...))
+// addBursts adds bursts, with rests between them in which the Runner becomes idle.
+func (w *loadCase) addBursts(ctx context.Context) {
+	for w.waitForLoad(ctx, 400*time.Millisecond) {
+		all := w.newBatches("lane", w.laneCount, 1+w.randomBelow(60))
+		assert.NoError(w.t, w.runners[w.randomBelow(len(w.runners))].Add(context.WithoutCancel(ctx), all...))
 	}
 }
 
-// addTx adds in transactions that stay open, to lanes of its own, because the order of two
-// transactions that are open at once is not promised.
-func (w *walk) addTx(ctx context.Context) {
-	for w.rest(ctx, 300*time.Millisecond) {
-		i := w.draw(len(w.runners))
+// addInTransactions adds in transactions that stay open, to lanes of its own, because the order of
+// two transactions that are open at once is not promised.
+func (w *loadCase) addInTransactions(ctx context.Context) {
+	for w.waitForLoad(ctx, 300*time.Millisecond) {
+		i := w.randomBelow(len(w.runners))
 		ctx := context.WithoutCancel(ctx)
 		x, err := w.apps[i].begin(ctx)
 		if !assert.NoError(w.t, err) {
 			return
 		}
-		all := w.some("tx", 5, 1+w.draw(5))
+		all := w.newBatches("tx", 5, 1+w.randomBelow(5))
 		assert.NoError(w.t, w.apps[i].addTx(ctx, x, all...))
-		time.Sleep(time.Duration(w.draw(int(300 * time.Millisecond))))
-		if w.draw(4) == 0 {
-			w.gone(all)
+		time.Sleep(time.Duration(w.randomBelow(int(300 * time.Millisecond))))
+		if w.randomBelow(4) == 0 {
+			w.takeBack(all)
 			assert.NoError(w.t, x.rollback())
 			continue
 		}
 		assert.NoError(w.t, x.commit())
 		for _, b := range all {
-			if w.wake {
+			if w.wakesRunner {
 				w.runners[i].Wake(b.Service)
 			}
 		}
 	}
 }
 
-// pause pauses a lane from time to time for up to a second.
-func (w *walk) pause(ctx context.Context) {
+// pauseLanes pauses a lane from time to time for up to a second.
+func (w *loadCase) pauseLanes(ctx context.Context) {
 	by := batch.By{Actor: "test", Reason: "test"}
-	for w.rest(ctx, 2*time.Second) {
+	for w.waitForLoad(ctx, 2*time.Second) {
 		ctx := context.WithoutCancel(ctx)
-		lane := batch.Scope{Service: batch.ServiceID(fmt.Sprint("lane", w.draw(w.lanes)))}
-		seen, err := w.runners[w.draw(len(w.runners))].Pause(ctx, lane, by)
+		lane := batch.Scope{Service: batch.ServiceID(fmt.Sprint("lane", w.randomBelow(w.laneCount)))}
+		seen, err := w.runners[w.randomBelow(len(w.runners))].Pause(ctx, lane, by)
 		assert.NoError(w.t, err)
-		time.Sleep(time.Duration(w.draw(int(time.Second))))
-		_, err = w.runners[w.draw(len(w.runners))].Resume(ctx, seen, by)
+		time.Sleep(time.Duration(w.randomBelow(int(time.Second))))
+		_, err = w.runners[w.randomBelow(len(w.runners))].Resume(ctx, seen, by)
 		assert.NoError(w.t, err)
 	}
 }
 
-// hold holds a snapshot for about half of the time.
-func (w *walk) hold(ctx context.Context) {
-	for w.rest(ctx, 10*time.Second) {
+// holdSnapshots holds a snapshot for about half of the time.
+func (w *loadCase) holdSnapshots(ctx context.Context) {
+	for w.waitForLoad(ctx, 10*time.Second) {
 		func() {
 			tx, err := w.space.admin.Begin()
 			if !assert.NoError(w.t, err) {
@@ -221,25 +221,25 @@ func (w *walk) hold(ctx context.Context) {
 			assert.NoError(w.t, err)
 			_, err = tx.Exec(`SELECT 1`)
 			assert.NoError(w.t, err)
-			w.rest(ctx, 10*time.Second)
+			w.waitForLoad(ctx, 10*time.Second)
 		}()
 	}
 }
 
-// fronts selects what must change when a lane moves on: its first batch that was never attempted,
-// and the attempted batches with their versions.
-const fronts = `SELECT service_id, coalesce(w.first, 0) || ' ' || coalesce(a.tried, '') FROM
+// frontsQuery selects what must change when a lane moves on: its first batch that was never
+// attempted, and the attempted batches with their versions.
+const frontsQuery = `SELECT service_id, coalesce(w.first, 0) || ' ' || coalesce(a.tried, '') FROM
 	(SELECT service_id, min(created_at) AS first FROM waiting_batches GROUP BY 1) w
 	FULL JOIN (SELECT service_id, string_agg(seq || ':' || state || ':' || version, ' ' ORDER BY seq) AS tried FROM attempted_batches GROUP BY 1) a USING (service_id)`
 
-// watch reads the front of each lane until ctx is done.
-func (w *walk) watch(ctx context.Context) {
+// watchLanes reads the front of each lane until ctx is done.
+func (w *loadCase) watchLanes(ctx context.Context) {
 	type mark struct {
 		front string
 		looks int
 	}
 	marks := map[string]mark{}
-	query := strings.NewReplacer("FROM waiting", "FROM "+w.space.schema+".waiting", "FROM attempted", "FROM "+w.space.schema+".attempted").Replace(fronts)
+	query := strings.NewReplacer("FROM waiting", "FROM "+w.space.schema+".waiting", "FROM attempted", "FROM "+w.space.schema+".attempted").Replace(frontsQuery)
 	for ctx.Err() == nil {
 		open := map[string]string{}
 		rows, err := w.space.admin.QueryContext(ctx, query)
@@ -268,7 +268,7 @@ func (w *walk) watch(ctx context.Context) {
 				m = mark{front: f}
 			}
 			m.looks++
-			w.longest = max(w.longest, m.looks)
+			w.mostReads = max(w.mostReads, m.looks)
 			if m.looks > stallBound {
 				w.t.Errorf("lane %s stands still for %d looks at %q: %s", lane, m.looks, f, w.activity())
 				m.looks = 0
@@ -280,26 +280,26 @@ func (w *walk) watch(ctx context.Context) {
 }
 
 // activity says what the sessions of the database do.
-func (w *walk) activity() (all string) {
+func (w *loadCase) activity() (all string) {
 	err := w.space.admin.QueryRow(`SELECT coalesce(string_agg(state || ' since ' || (clock_timestamp() - state_change) || ': ' || left(query, 60), '; '), '')
 		FROM pg_stat_activity WHERE application_name = $1 AND state <> 'idle'`, w.space.schema).Scan(&all)
 	return fmt.Sprint(all, " ", err)
 }
 
-// chains is a ledger that commits the batches of each chain some milliseconds after it accepted
-// them, in their order, and executes none twice.
-type chains struct {
+// chainLedger is a ledger that commits the batches of each chain some milliseconds after it
+// accepted them, in their order, and executes none twice.
+type chainLedger struct {
 	dlt.Unimplemented
 
-	mu        sync.Mutex
-	rnd       *rand.Rand
-	accepted  map[string][]time.Time // when the last batches of each chain are committed
-	committed map[string]int
-	wrong     []string
+	mu          sync.Mutex
+	rnd         *rand.Rand
+	commitTimes map[string][]time.Time // when the last batches of each chain are committed
+	committed   map[string]int
+	violations  []string
 }
 
-func newChains(seed uint64) *chains {
-	return &chains{rnd: rand.New(rand.NewPCG(seed, 2)), accepted: map[string][]time.Time{}, committed: map[string]int{}}
+func newChainLedger(seed uint64) *chainLedger {
+	return &chainLedger{rnd: rand.New(rand.NewPCG(seed, 2)), commitTimes: map[string][]time.Time{}, committed: map[string]int{}}
 }
 
 func chainOf(id batch.ID) (chain string, n int) {
@@ -308,39 +308,39 @@ func chainOf(id batch.ID) (chain string, n int) {
 	return string(id[:at]), n
 }
 
-func (*chains) Traits(batch.ServiceID) dlt.Traits {
+func (*chainLedger) Traits(batch.ServiceID) dlt.Traits {
 	return dlt.Traits{Name: "chains", ResendHarmlessFor: dlt.Forever, KeepsOrder: true}
 }
 
 // settle counts the batches of a chain that are committed by now.
-func (c *chains) settle(chain string) int {
+func (c *chainLedger) settle(chain string) int {
 	now := time.Now()
-	for len(c.accepted[chain]) > 0 && !now.Before(c.accepted[chain][0]) {
-		c.accepted[chain] = c.accepted[chain][1:]
+	for len(c.commitTimes[chain]) > 0 && !now.Before(c.commitTimes[chain][0]) {
+		c.commitTimes[chain] = c.commitTimes[chain][1:]
 		c.committed[chain]++
 	}
 	return c.committed[chain]
 }
 
-func (c *chains) Submit(_ context.Context, a batch.Attempt) error {
+func (c *chainLedger) Submit(_ context.Context, a batch.Attempt) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	chain, n := chainOf(a.ID)
-	next := c.settle(chain) + len(c.accepted[chain])
+	next := c.settle(chain) + len(c.commitTimes[chain])
 	switch {
 	case n > next:
-		c.wrong = append(c.wrong, fmt.Sprintf("%s before number %d", a.ID, next))
+		c.violations = append(c.violations, fmt.Sprintf("%s before number %d", a.ID, next))
 	case n == next:
 		at := time.Now().Add(time.Duration(c.rnd.IntN(int(40 * time.Millisecond))))
-		if last := len(c.accepted[chain]) - 1; last >= 0 && at.Before(c.accepted[chain][last]) {
-			at = c.accepted[chain][last]
+		if last := len(c.commitTimes[chain]) - 1; last >= 0 && at.Before(c.commitTimes[chain][last]) {
+			at = c.commitTimes[chain][last]
 		}
-		c.accepted[chain] = append(c.accepted[chain], at)
+		c.commitTimes[chain] = append(c.commitTimes[chain], at)
 	}
 	return nil
 }
 
-func (c *chains) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
+func (c *chainLedger) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []batch.Attempt) ([]batch.Status, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]batch.Status, len(attempts))
@@ -350,7 +350,7 @@ func (c *chains) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []
 		switch committed := c.settle(chain); {
 		case n < committed:
 			all[i].Reported = batch.ReportedCommitted
-		case n < committed+len(c.accepted[chain]):
+		case n < committed+len(c.commitTimes[chain]):
 			all[i].Reported = batch.ReportedPending
 		}
 	}
@@ -358,10 +358,10 @@ func (c *chains) BatchStatuses(_ context.Context, _ batch.ServiceID, attempts []
 }
 
 // check compares the ledger with the batches that were added.
-func (c *chains) check(t *testing.T, want map[string]int) {
+func (c *chainLedger) check(t *testing.T, want map[string]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	assert.Empty(t, c.wrong, "batches that came before their turn")
+	assert.Empty(t, c.violations, "batches that came before their turn")
 	for chain := range want {
 		c.settle(chain)
 		if want[chain] == 0 {
@@ -376,7 +376,7 @@ func (c *chains) check(t *testing.T, want map[string]int) {
 	assert.Equal(t, want, c.committed)
 }
 
-func (c *chains) all() (n int) {
+func (c *chainLedger) countCommitted() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, committed := range c.committed {

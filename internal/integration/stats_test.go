@@ -32,7 +32,7 @@ func TestStatsTurns(t *testing.T) {
 			ctx := t.Context()
 			s := newSpace(t, d)
 			a, b := s.app(), s.app()
-			require.NoError(t, a.Add(ctx, one("s", 1)))
+			require.NoError(t, a.Add(ctx, newBatch("s", 1)))
 			refresh := func(of *app, by string) (bool, error) { return texts.Refresh(ctx, of, store.RefreshQuery{By: by}) }
 			require.NoError(t, new(texts.Presence).Show(ctx, a, store.Instance{ID: "a"}))
 
@@ -57,8 +57,8 @@ func TestStatsTurns(t *testing.T) {
 			results := map[string]chan result{"a": make(chan result, 1), "b": make(chan result, 1)}
 			go func() { did, err := refresh(a, "a"); results["a"] <- result{did, err} }()
 			waitFor(t, func() bool { return counting() == 1 })
-			require.NoError(t, b.Add(ctx, one("s", 2)))
-			got, err := b.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour}, onlyFront)
+			require.NoError(t, b.Add(ctx, newBatch("s", 2)))
+			got, err := b.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 1, Window: 1, TTL: time.Hour}, pickFrontIfIdle)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
 			require.NoError(t, new(texts.Presence).Show(ctx, b, store.Instance{ID: "b"}))
@@ -70,7 +70,7 @@ func TestStatsTurns(t *testing.T) {
 				WHERE NOT w.granted AND w.relation = $1::regclass AND l.relation IS NOT NULL AND l.mode <> 'AccessShareLock'`, s.schema+".outcomes").Scan(&locks))
 			require.Zero(t, locks)
 
-			s.step(21 * time.Second)
+			s.stepClock(21 * time.Second)
 			go func() { did, err := refresh(b, "b"); results["b"] <- result{did, err} }()
 			waitFor(t, func() bool { return counting() == 2 })
 			release()
@@ -82,7 +82,7 @@ func TestStatsTurns(t *testing.T) {
 			require.Equal(t, map[batch.State]int{batch.Queued: 1, batch.Submitting: 1}, kept.Open, "at b's moment")
 
 			// One process dies while it counts.
-			s.step(10 * time.Minute)
+			s.stepClock(10 * time.Minute)
 			release = hold()
 			dying, die := context.WithCancel(ctx)
 			died := make(chan error, 1)
@@ -94,7 +94,7 @@ func TestStatsTurns(t *testing.T) {
 			did, err = refresh(b, "b")
 			require.NoError(t, err)
 			require.False(t, did, "it may be alive")
-			s.step(21 * time.Second)
+			s.stepClock(21 * time.Second)
 			did, err = refresh(b, "again")
 			require.NoError(t, err)
 			require.True(t, did)
@@ -103,7 +103,7 @@ func TestStatsTurns(t *testing.T) {
 			require.Equal(t, "again", kept.By)
 
 			// Of two processes that see the same turn only one takes it.
-			s.step(10 * time.Minute)
+			s.stepClock(10 * time.Minute)
 			tx, err := s.admin.Begin()
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback() }()
@@ -112,14 +112,14 @@ func TestStatsTurns(t *testing.T) {
 			for name, of := range map[string]*app{"a": a, "b": b} {
 				go func() { did, err := refresh(of, name); results[name] <- result{did, err} }()
 			}
-			waitFor(t, func() bool { return s.sessions(`wait_event_type = 'Lock'`) == 2 })
+			waitFor(t, func() bool { return s.countSessions(`wait_event_type = 'Lock'`) == 2 })
 			require.NoError(t, tx.Commit())
 			one, other := <-results["a"], <-results["b"]
 			require.NoError(t, errors.Join(one.err, other.err))
 			require.NotEqual(t, one.did, other.did)
 
 			// A count that fails leaves the earlier counts.
-			s.step(10 * time.Minute)
+			s.stepClock(10 * time.Minute)
 			s.exec(`ALTER TABLE ` + s.schema + `.open_orders RENAME TO elsewhere`)
 			_, err = refresh(a, "a")
 			require.ErrorIs(t, err, store.ErrNotMigrated)
@@ -135,7 +135,7 @@ func TestStatsTurns(t *testing.T) {
 // The cost of a count grows with what is open, and the cost of reading the counts does not grow.
 func TestStatsCost(t *testing.T) {
 	t.Parallel()
-	g := newGauge(t)
+	g := newBufferCounter(t)
 	ctx := t.Context()
 	exec := func(format string, args ...any) {
 		_, err := g.admin.ExecContext(ctx, fmt.Sprintf(format, args...))
@@ -164,7 +164,7 @@ func TestStatsCost(t *testing.T) {
 	}
 	count()
 	read()
-	counted, looked := g.of(count), g.of(read)
+	counted, looked := g.buffersOf(count), g.buffersOf(read)
 	t.Logf("%d buffers to count %d batches in %d lanes, %d to read the counts", counted, open, lanes, looked)
 	assert.Less(t, looked, int64(12))
 	assert.Less(t, counted, int64(open/20))
@@ -174,15 +174,15 @@ func TestStatsCost(t *testing.T) {
 	exec(`INSERT INTO dltbatch.final_orders SELECT seq, 3, 3, '', 0, 1, '', created_at, NULL, '' FROM dltbatch.batches WHERE seq > %d`, open)
 	g.vacuum()
 	count()
-	assert.InDelta(t, counted, g.of(count), 10, "a history changes nothing")
-	assert.InDelta(t, looked, g.of(read), 4)
+	assert.InDelta(t, counted, g.buffersOf(count), 10, "a history changes nothing")
+	assert.InDelta(t, looked, g.buffersOf(read), 4)
 }
 
 // Dead rows that a held snapshot keeps are counted, for the metric dltbatch_table_dead: vacuum
 // does not remove them before the snapshot ends.
 func TestDeadRowsOfAHeldSnapshotAreCounted(t *testing.T) {
 	t.Parallel()
-	v := &traveller{gauge: newGauge(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
+	v := &deliverer{bufferCounter: newBufferCounter(t), ctx: t.Context(), lanes: []batch.ServiceID{"s"}}
 	dead := func() (n int64) {
 		v.buffers() // makes the store's connection report what it has deleted
 		v.vacuum()
@@ -201,10 +201,10 @@ func TestDeadRowsOfAHeldSnapshotAreCounted(t *testing.T) {
 		return n
 	}
 	none := func() bool { return dead() == 0 }
-	v.pass(200)
+	v.deliverAndPrune(200)
 	require.Eventually(t, none, time.Minute, 10*time.Millisecond, "nothing keeps them")
-	end := v.hold()
-	v.pass(200)
+	end := v.holdSnapshot()
+	v.deliverAndPrune(200)
 	for range 3 {
 		assert.GreaterOrEqual(t, dead(), int64(400), "a batch leaves a row behind in each table")
 	}

@@ -11,19 +11,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/storetest"
 )
 
-// groups are the parts of the suite that the drivers run which do not run all of it. The rules and
-// the statements are the same code for all drivers: a driver encodes values and holds connections.
-// pgx's own pool runs everything. lib/pq, which encodes in another way, runs all except the model
-// and each outcome in each state, which test rules. pgx's driver of database/sql encodes as the
-// pool does, and PgBouncer passes bytes on: they run what has transactions, texts, and calls that
-// are cancelled. In the groups with many goroutines, the pool also runs with the race detector.
-var groups = []string{"harness", "add", "claim", "record", "pending", "operate", "text", "context"}
+// storeTestGroups are the parts of the suite that the drivers run which do not run all of it. The
+// rules and the statements are the same code for all drivers: a driver encodes values and holds
+// connections. pgx's own pool runs everything. lib/pq, which encodes in another way, runs all
+// except the model and each outcome in each state, which test rules. pgx's driver of database/sql
+// encodes as the pool does, and PgBouncer passes bytes on: they run what has transactions, texts,
+// and calls that are cancelled. In the groups with many goroutines, the pool also runs with the
+// race detector.
+var storeTestGroups = []string{"harness", "add", "claim", "record", "pending", "operate", "text", "context"}
 
 // The conformance suite passes with every driver, and with pgx's pool and lib/pq through
 // PgBouncer.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pqBounced} {
+	for _, d := range []driver{pooled, pgx, libpq, pooledBouncer, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, d.inSuite(t)) })
@@ -40,7 +41,7 @@ func (d driver) inSuite(t *testing.T) driver {
 	}
 	group := parts[2]
 	rules := group == "model" || strings.HasPrefix(parts[3], "every_finding")
-	if d != pooled && (rules || d != libpq && !slices.Contains(groups, group)) {
+	if d != pooled && (rules || d != libpq && !slices.Contains(storeTestGroups, group)) {
 		parts[1] = pooled.name
 		tier.Instead(t, strings.Join(parts, "/"))
 	}
@@ -54,13 +55,13 @@ func harness(t *testing.T, d driver) storetest.Harness {
 	s := usedSpace(t, d)
 	a := s.app()
 	return storetest.Harness{
-		Store: a.whole(),
+		Store: a.driverStore(),
 		Reopen: func(t *testing.T) store.Store {
 			a.close()
 			a = s.open(nil)
-			return a.whole()
+			return a.driverStore()
 		},
-		StepClock: s.step,
+		StepClock: s.stepClock,
 		Begin: func(ctx context.Context) (tx store.Tx, commit, rollback func() error, err error) {
 			x, err := a.begin(ctx)
 			if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/dltbatch/dltbatch/queuer"
 )
 
-// deliver lets two Runners deliver batches that are added through each of them in turn.
-func deliver(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Strategy, batches []batch.Batch) {
+// deliverByTwoRunners lets two Runners deliver batches that are added through each of them in
+// turn.
+func deliverByTwoRunners(t *testing.T, d driver, ledger *memory.Ledger, strategy queuer.Strategy, batches []batch.Batch) {
 	s := newSpace(t, d)
 	s.exec(`DROP FUNCTION ` + s.schema + `.clock_timestamp()`)
 	s.store()
@@ -55,10 +56,10 @@ func TestTwoRunnersPipelined(t *testing.T) {
 			order := map[batch.ServiceID][]batch.ID{}
 			var all []batch.Batch
 			for i := range 120 {
-				b := one(fmt.Sprint("lane", i%3), fmt.Sprint("b", 999-i))
+				b := newBatch(fmt.Sprint("lane", i%3), fmt.Sprint("b", 999-i))
 				all, order[b.Service] = append(all, b), append(order[b.Service], b.ID)
 			}
-			deliver(t, d, ledger, queuer.Pipelined(8), all)
+			deliverByTwoRunners(t, d, ledger, queuer.Pipelined(8), all)
 			require.NoError(t, ledger.Verify(order))
 			for service, ids := range order {
 				assert.Equal(t, ids, ledger.Log(service))
@@ -88,12 +89,12 @@ func TestTwoRunnersParallel(t *testing.T) {
 			order, address := map[string][]batch.ID{}, map[batch.ID]string{}
 			var all []batch.Batch
 			for i := range 120 {
-				b := one("lane", fmt.Sprint("b", 999-i))
+				b := newBatch("lane", fmt.Sprint("b", 999-i))
 				at := fmt.Sprint("address", i*i%7)
 				b.Footprint = batch.Footprint{Writes: []string{at}}
 				all, order[at], address[b.ID] = append(all, b), append(order[at], b.ID), at
 			}
-			deliver(t, d, ledger, queuer.Parallel(0), all)
+			deliverByTwoRunners(t, d, ledger, queuer.Parallel(0), all)
 			executed := map[string][]batch.ID{}
 			under, most := 0, 0
 			for _, e := range ledger.Journal() {

@@ -24,8 +24,8 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
-			if d.pool {
-				s.dsn = with(s.dsn, "pool_max_conns=1")
+			if d.isPool {
+				s.dsn = withParams(s.dsn, "pool_max_conns=1")
 			}
 			st := s.app()
 			st.db.SetMaxOpenConns(1) // so that all plans are on one connection
@@ -41,7 +41,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 				lanes, err := st.Lanes(t.Context(), store.LanesQuery{Start: true, Limit: 20})
 				require.NoError(t, err)
 				q := store.ClaimQuery{Lanes: append(lanes, "lane0007"), Limit: 20, Window: 1, TTL: time.Minute}
-				got, err := st.Claim(t.Context(), q, front)
+				got, err := st.Claim(t.Context(), q, pickFront)
 				require.NoError(t, err)
 				var refs []store.Ref
 				var known []store.Outcome
@@ -89,7 +89,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 			require.Eventually(t, func() bool {
 				was := last
 				last = reads()
-				return s.sessions("true") == 0 && was == last
+				return s.countSessions("true") == 0 && was == last
 			}, 10*time.Second, 50*time.Millisecond)
 			assert.Less(t, last-before, rows, "rows that were read in scans of whole tables, and of indexes")
 		})
@@ -100,7 +100,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 // they refuse.
 func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq, pooledBounced, pooledSimple, pgxBounced, pqBounced} {
+	for _, d := range []driver{pooled, pgx, libpq, pooledBouncer, pooledSimple, pgxBouncer, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
@@ -152,7 +152,7 @@ func TestAddTxWantsReadCommitted(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
-			allowed := st.with(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
+			allowed := st.openAnother(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
 			begin := func(level string) *appTx {
 				tx := st.mustBegin(t)
 				require.NoError(t, tx.exec(t.Context(), "SET TRANSACTION ISOLATION LEVEL "+level))

@@ -29,11 +29,11 @@ func TestRefusedOutcomeFailsAlone(t *testing.T) {
 			s.exec(`ALTER TABLE ` + s.schema + `.attempted_batches ADD CHECK (submission_error_message <> 'poison')`)
 			var bs []batch.Batch
 			for _, id := range []string{"a", "b", "c", "d", "e"} {
-				bs = append(bs, one(id, id))
+				bs = append(bs, newBatch(id, id))
 			}
 			require.NoError(t, st.Add(t.Context(), bs...))
 			q := store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b", "c", "d", "e"}, Limit: 9, Window: 1, TTL: time.Minute}
-			got, err := st.Claim(t.Context(), q, front)
+			got, err := st.Claim(t.Context(), q, pickFront)
 			require.NoError(t, err)
 			var outcomes []store.Outcome
 			for i, r := range got.Runs {
@@ -89,16 +89,16 @@ func TestConnectionsThatDie(t *testing.T) {
 			for _, c := range conns {
 				require.NoError(t, c.Close())
 			}
-			require.NoError(t, st.Add(t.Context(), one("a", 1)))
+			require.NoError(t, st.Add(t.Context(), newBatch("a", 1)))
 			die()
-			require.NoError(t, st.Add(t.Context(), one("a", 2)))
+			require.NoError(t, st.Add(t.Context(), newBatch("a", 2)))
 			q := store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 1, TTL: time.Minute}
 			_, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
 				die()
-				return front(l)
+				return pickFront(l)
 			})
 			require.Error(t, err)
-			got, err := st.Claim(t.Context(), q, front)
+			got, err := st.Claim(t.Context(), q, pickFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
 			assert.Equal(t, 1, got.Runs[0].Batches[0].Attempt)
@@ -112,10 +112,10 @@ func TestAsynchronousCommitIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	s.store()
-	s.dsn = with(s.dsn, "synchronous_commit=off")
+	s.dsn = withParams(s.dsn, "synchronous_commit=off")
 	for _, allow := range []bool{false, true} {
 		st := s.open(&postgres.Options{Schema: s.schema, AllowAsynchronousCommit: allow})
-		err := st.Add(t.Context(), one("a", 1))
+		err := st.Add(t.Context(), newBatch("a", 1))
 		if allow {
 			require.NoError(t, err)
 			continue
@@ -144,7 +144,7 @@ func TestOppositeOrders(t *testing.T) {
 			for round := range rounds {
 				bs := make([]batch.Batch, each)
 				for k := range bs {
-					bs[k] = one("s", round*each+k)
+					bs[k] = newBatch("s", round*each+k)
 				}
 				if i%2 == 1 {
 					slices.Reverse(bs)
@@ -155,9 +155,9 @@ func TestOppositeOrders(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
-	require.Len(t, lane(t, st, "s"), rounds*each)
+	require.Len(t, waitingIDs(t, st, "s"), rounds*each)
 	require.NoError(t, db.Close()) // a closed connection reports its counts
-	require.Eventually(t, func() bool { return s.sessions("true") == 0 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return s.countSessions("true") == 0 }, 10*time.Second, 20*time.Millisecond)
 	assert.Equal(t, before, deadlocks())
 }
 
@@ -169,7 +169,7 @@ func TestLargeValues(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
 			st, _ := s.store()
-			b := one("s", strings.Repeat("日", 80))
+			b := newBatch("s", strings.Repeat("日", 80))
 			b.Payload = make([]byte, 5<<20)
 			for i := range b.Payload {
 				b.Payload[i] = byte(i * i >> 3)
@@ -177,9 +177,9 @@ func TestLargeValues(t *testing.T) {
 			for i := range 5000 {
 				b.Footprint.Reads = append(b.Footprint.Reads, strings.Repeat("a", i%70))
 			}
-			small := one("s", `\"{},NULL`)
+			small := newBatch("s", `\"{},NULL`)
 			small.DataChangeID = `NULL`
-			require.NoError(t, st.Add(t.Context(), small, b, one("s", "after")))
+			require.NoError(t, st.Add(t.Context(), small, b, newBatch("s", "after")))
 			var seen batch.Lane
 			q := store.ClaimQuery{Lanes: []batch.ServiceID{"s"}, Limit: 9, Window: 9, TTL: time.Minute}
 			got, err := st.Claim(t.Context(), q, func(l batch.Lane) []batch.Run {
@@ -236,8 +236,8 @@ func TestDeadlockIsRepeated(t *testing.T) {
 				t.Parallel()
 				s := newSpace(t, d)
 				st, _ := s.store()
-				require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
-				got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+				require.NoError(t, st.Add(t.Context(), newBatch("a", 1), newBatch("b", 2)))
+				got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}, pickFront)
 				require.NoError(t, err)
 				refs := []store.Ref{got.Runs[0].Batches[0].Ref, got.Runs[1].Batches[0].Ref}
 				tx, err := s.admin.Begin()
@@ -252,7 +252,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 				lock(max(refs[0].Row, refs[1].Row))
 				done := make(chan error, 1)
 				go func() { done <- call(t.Context(), st, refs) }()
-				require.Eventually(t, func() bool { return s.sessions("wait_event_type = 'Lock'") == 1 }, 10*time.Second, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return s.countSessions("wait_event_type = 'Lock'") == 1 }, 10*time.Second, 5*time.Millisecond)
 				lock(min(refs[0].Row, refs[1].Row)) // granted once the store's transaction has ended
 				require.NoError(t, tx.Commit())
 				require.NoError(t, <-done)
@@ -270,7 +270,7 @@ func TestALockedRowFailsClaimSoon(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
 			st, _ := s.store()
-			require.NoError(t, st.Add(t.Context(), one("a", 1), one("b", 2)))
+			require.NoError(t, st.Add(t.Context(), newBatch("a", 1), newBatch("b", 2)))
 			tx, err := s.admin.Begin()
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback() }()
@@ -279,16 +279,16 @@ func TestALockedRowFailsClaimSoon(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 			defer cancel()
 			q := store.ClaimQuery{Lanes: []batch.ServiceID{"a", "b"}, Limit: 9, Window: 1, TTL: time.Minute}
-			_, err = st.Claim(ctx, q, front)
+			_, err = st.Claim(ctx, q, pickFront)
 			require.NoError(t, ctx.Err(), "it gave up by itself")
 			require.ErrorContains(t, err, "lock timeout")
 			q.Lanes = q.Lanes[1:]
-			got, err := st.Claim(t.Context(), q, front)
+			got, err := st.Claim(t.Context(), q, pickFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
 			require.NoError(t, tx.Rollback())
 			q.Lanes = []batch.ServiceID{"a"}
-			got, err = st.Claim(t.Context(), q, front)
+			got, err = st.Claim(t.Context(), q, pickFront)
 			require.NoError(t, err)
 			require.Len(t, got.Runs, 1)
 		})
@@ -305,8 +305,8 @@ func TestALockedRowFailsRecordSoon(t *testing.T) {
 				t.Parallel()
 				s := newSpace(t, d)
 				st, _ := s.store()
-				require.NoError(t, st.Add(t.Context(), one("a", 1)))
-				got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 1, TTL: time.Minute}, front)
+				require.NoError(t, st.Add(t.Context(), newBatch("a", 1)))
+				got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"a"}, Limit: 9, Window: 1, TTL: time.Minute}, pickFront)
 				require.NoError(t, err)
 				c := got.Runs[0].Batches[0]
 				o := store.Outcome{Ref: c.Ref, Version: c.Version, By: batch.BySubmitter, Finding: store.Accepted}

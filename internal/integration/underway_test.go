@@ -14,29 +14,29 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres"
 )
 
-// follower has a lane with one batch after the other, and a monitor that asks about due batches
-// meanwhile.
-type follower struct {
-	t  *testing.T
-	st *postgres.Store
-	n  int
+// monitoredLane has a lane with one batch after the other, and a monitor that asks about due
+// batches meanwhile.
+type monitoredLane struct {
+	t          *testing.T
+	st         *postgres.Store
+	addedCount int
 }
 
-// goOn delivers some batches, and asks about due batches, for long enough that each batch under
-// way is read several times.
-func (f *follower) goOn() {
+// deliverSome delivers some batches, and asks about due batches, for long enough that each batch
+// under way is read several times.
+func (f *monitoredLane) deliverSome() {
 	f.t.Helper()
 	for end := time.Now().Add(1300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		f.n++
-		b := batch.Batch{ID: batch.ID(fmt.Sprint("b", f.n)), Service: "busy", Payload: []byte("p")}
+		f.addedCount++
+		b := batch.Batch{ID: batch.ID(fmt.Sprint("b", f.addedCount)), Service: "busy", Payload: []byte("p")}
 		require.NoError(f.t, f.st.Add(f.t.Context(), b))
 		c := claimFront(f.t, f.st, "busy", time.Minute)
-		record(f.t, f.st, c, store.Refused, 0)
+		recordFinding(f.t, f.st, c, store.Refused, 0)
 		f.pending()
 	}
 }
 
-func (f *follower) pending() (ids []batch.ID) {
+func (f *monitoredLane) pending() (ids []batch.ID) {
 	f.t.Helper()
 	found, err := f.st.Pending(f.t.Context(), store.PendingQuery{Limit: 10, Lease: time.Minute})
 	require.NoError(f.t, err)
@@ -48,13 +48,13 @@ func (f *follower) pending() (ids []batch.ID) {
 
 func claimFront(t *testing.T, st *postgres.Store, lane batch.ServiceID, ttl time.Duration) store.Claim {
 	t.Helper()
-	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: ttl}, front)
+	got, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: ttl}, pickFront)
 	require.NoError(t, err)
 	require.Len(t, got.Runs, 1)
 	return got.Runs[0].Batches[0]
 }
 
-func record(t *testing.T, st *postgres.Store, c store.Claim, finding store.Finding, check time.Duration) {
+func recordFinding(t *testing.T, st *postgres.Store, c store.Claim, finding store.Finding, check time.Duration) {
 	t.Helper()
 	applied, err := st.Record(t.Context(), []store.Outcome{{
 		Ref: c.Ref, Version: c.Version, Attempt: c.Attempt, By: batch.BySubmitter, Finding: finding, Check: check,
@@ -70,10 +70,10 @@ func record(t *testing.T, st *postgres.Store, c store.Claim, finding store.Findi
 func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	s := usedSpace(t, pgx)
 	st, _ := s.store()
-	f := &follower{t: t, st: st}
+	f := &monitoredLane{t: t, st: st}
 	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "slow", Service: "s", Payload: []byte("p")}, batch.Batch{ID: "late", Service: "l", Payload: []byte("p")}))
-	record(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, time.Hour)
-	f.goOn()
+	recordFinding(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, time.Hour)
+	f.deliverSome()
 	inClaim, goOn, claimed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		_, err := st.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{"l"}, Limit: 1, Window: 1, TTL: time.Minute}, func(batch.Lane) []batch.Run {
@@ -84,14 +84,14 @@ func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 		claimed <- err
 	}()
 	<-inClaim
-	f.goOn()
+	f.deliverSome()
 	close(goOn)
 	require.NoError(t, <-claimed)
 	require.Empty(t, f.pending(), "nothing is due")
-	s.step(2 * time.Hour)
+	s.stepClock(2 * time.Hour)
 	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending())
-	f.goOn()
-	s.step(2 * time.Hour)
+	f.deliverSome()
+	s.stepClock(2 * time.Hour)
 	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending(), "and again")
 }
 
@@ -104,8 +104,8 @@ func TestWhatIsPutBackIsCounted(t *testing.T) {
 	other, _ := s.store()
 	key := batch.Key{Service: "busy", ID: "back"}
 	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: key.ID, Service: key.Service, Payload: []byte("p")}))
-	record(t, st, claimFront(t, st, "busy", time.Minute), store.Refused, 0)
-	(&follower{t: t, st: st}).goOn()
+	recordFinding(t, st, claimFront(t, st, "busy", time.Minute), store.Refused, 0)
+	(&monitoredLane{t: t, st: st}).deliverSome()
 	seen, err := other.Get(t.Context(), key)
 	require.NoError(t, err)
 	_, err = other.Requeue(t.Context(), seen, store.Requeue{}, batch.By{Actor: "somebody"})
@@ -136,13 +136,13 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 		_, err := admin.Exec(statement)
 		require.NoError(t, err)
 	}
-	f := &follower{t: t, st: st}
-	f.goOn()
+	f := &monitoredLane{t: t, st: st}
+	f.deliverSome()
 	require.Empty(t, f.pending())
 	require.NoError(t, c.RestartImmediately())
 	require.Eventually(t, func() bool { return db.Ping() == nil && admin.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "low", Service: "s", Payload: []byte("p")}))
-	record(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, 0)
+	recordFinding(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, 0)
 	_, err = admin.Exec(`UPDATE dltbatch.attempted_batches SET made_by = 5`)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(f.pending()) == 1 }, 30*time.Second, 50*time.Millisecond)
@@ -154,8 +154,8 @@ func TestAPruneThatIsRolledBackFindsItAgain(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st, db := s.store()
-	v := &traveller{gauge: &gauge{t: t, db: db, st: st}, ctx: t.Context(), lanes: []batch.ServiceID{"a", "b", "c", "d"}}
-	v.pass(2400) // so many that the next read does not begin at the first row
+	v := &deliverer{bufferCounter: &bufferCounter{t: t, db: db, st: st}, ctx: t.Context(), lanes: []batch.ServiceID{"a", "b", "c", "d"}}
+	v.deliverAndPrune(2400) // so many that the next read does not begin at the first row
 	v.add(400)
 	claims := v.claim(400)
 	v.record(claims, batch.BySubmitter, store.Accepted)

@@ -96,7 +96,7 @@ func TestTheNextVersionComesUnderLoad(t *testing.T) {
 			defer adders.Wait()
 			defer stopAdders()
 			add := func(r *dltbatch.Runner, lane string, i int) {
-				b := one(lane, fmt.Sprint(lane, " ", i))
+				b := newBatch(lane, fmt.Sprint(lane, " ", i))
 				if assert.NoError(t, r.Add(ctx, b)) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -179,13 +179,13 @@ func TestUnreleasedSchemaIsRefused(t *testing.T) {
 					"it has the table dltbatch_migrations, at version %d, and no dltbatch_schema", s.schema, version)
 				require.ErrorIs(t, st.Migrate(t.Context()), store.ErrUnreleasedSchema)
 				require.ErrorContains(t, st.Migrate(t.Context()), want)
-				for name, call := range calls(t, st.Store) {
+				for name, call := range storeCalls(t, st.Store) {
 					assert.ErrorIs(t, call(), store.ErrUnreleasedSchema, name)
 				}
 				_, err := st.Schema(t.Context())
 				require.ErrorContains(t, err, want)
 				tx := st.mustBegin(t)
-				require.ErrorIs(t, st.addTx(t.Context(), tx, one("a", 1)), store.ErrUnreleasedSchema)
+				require.ErrorIs(t, st.addTx(t.Context(), tx, newBatch("a", 1)), store.ErrUnreleasedSchema)
 				require.NoError(t, tx.rollback())
 				var tables string
 				require.NoError(t, s.admin.QueryRow(`SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_tables WHERE schemaname = $1`, s.schema).Scan(&tables))
@@ -200,7 +200,7 @@ func TestTraceContextsAreWhole(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, pgx)
 	st := s.app()
-	require.NoError(t, st.Add(t.Context(), one("s", 1)))
+	require.NoError(t, st.Add(t.Context(), newBatch("s", 1)))
 	require.NoError(t, st.AddOrders(t.Context(), anOrder("a", "1")))
 	for _, table := range []string{"batches", "orders"} {
 		_, err := s.admin.Exec(`UPDATE ` + s.schema + `.` + table + ` SET trace_parent = 'short'`)

@@ -15,34 +15,34 @@ type handler struct{ slog.Handler }
 func (h handler) Handle(ctx context.Context, line slog.Record) error {
 	clean := slog.NewRecord(line.Time, line.Level, line.Message, line.PC)
 	line.Attrs(func(a slog.Attr) bool {
-		clean.AddAttrs(attr(a))
+		clean.AddAttrs(legibleAttr(a))
 		return true
 	})
 	return h.Handler.Handle(ctx, clean)
 }
 
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return handler{h.Handler.WithAttrs(all(attrs))}
+	return handler{h.Handler.WithAttrs(legibleAttrs(attrs))}
 }
 
 func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }
 
-func all(attrs []slog.Attr) []slog.Attr {
+func legibleAttrs(attrs []slog.Attr) []slog.Attr {
 	clean := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
-		clean[i] = attr(a)
+		clean[i] = legibleAttr(a)
 	}
 	return clean
 }
 
-func attr(a slog.Attr) slog.Attr {
+func legibleAttr(a slog.Attr) slog.Attr {
 	switch v := a.Value.Resolve(); v.Kind() {
 	case slog.KindString:
 		a.Value = slog.StringValue(Text(v.String()))
 	case slog.KindDuration:
 		a.Value = slog.StringValue(v.Duration().String())
 	case slog.KindGroup:
-		a.Value = slog.GroupValue(all(v.Group())...)
+		a.Value = slog.GroupValue(legibleAttrs(v.Group())...)
 	case slog.KindAny:
 		if err, is := v.Any().(error); is {
 			a.Value = slog.AnyValue(legibleError{err})

@@ -15,13 +15,13 @@ import (
 // direction, by which one name can look like another, spaces of no width, and control characters.
 // It keeps joiners, which some languages need.
 func Text(s string) string {
-	if !strings.ContainsFunc(s, invisible) {
+	if !strings.ContainsFunc(s, isInvisible) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if invisible(r) {
-			b.WriteString(escaped(r))
+		if isInvisible(r) {
+			b.WriteString(escapeText(r))
 		} else {
 			b.WriteRune(r)
 		}
@@ -39,14 +39,14 @@ func Line(s string) string {
 	}, s))
 }
 
-func escaped(r rune) string {
+func escapeText(r rune) string {
 	if r > 0xffff {
 		return fmt.Sprintf(`\U%08x`, r)
 	}
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-func invisible(r rune) bool {
+func isInvisible(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	switch {
 	case r < 0x80:
@@ -61,7 +61,7 @@ func invisible(r rune) bool {
 // keeps those in tags, because a form must send the value that it got. The template writes < and >
 // of strangers as entities, so each < and > is the page's own.
 func HTML(page []byte) []byte {
-	if !bytes.ContainsFunc(page, invisible) {
+	if !bytes.ContainsFunc(page, isInvisible) {
 		return page
 	}
 	var b bytes.Buffer
@@ -74,8 +74,8 @@ func HTML(page []byte) []byte {
 		case '>':
 			inTag = false
 		}
-		if !inTag && invisible(r) {
-			b.WriteString(escaped(r))
+		if !inTag && isInvisible(r) {
+			b.WriteString(escapeText(r))
 		} else {
 			b.Write(page[:n])
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/dltbatch/dltbatch/internal/legible"
 )
 
-const reversed = "pay\u202etnem"
+const reversedText = "pay\u202etnem"
 
 func TestText(t *testing.T) {
 	for given, want := range map[string]string{
-		"pay ä 支付 שלום": "pay ä 支付 שלום", reversed: `pay\u202etnem`, "a\u200bb": `a\u200bb`, "a\u2066b\u2069": `a\u2066b\u2069`, "\ufeffx": `\ufeffx`,
+		"pay ä 支付 שלום": "pay ä 支付 שלום", reversedText: `pay\u202etnem`, "a\u200bb": `a\u200bb`, "a\u2066b\u2069": `a\u2066b\u2069`, "\ufeffx": `\ufeffx`,
 		"a\x1b[2J": `a\u001b[2J`, "👩\u200d👧": "👩\u200d👧", "a\nb\tc": "a\nb\tc", "\U000e0041": `\U000e0041`, "a\u0085b": `a\u0085b`, "a\xffb": "a\xffb",
 	} {
 		assert.Equal(t, want, legible.Text(given))
@@ -41,7 +41,7 @@ func TestSentences(t *testing.T) {
 // written out.
 func TestHTML(t *testing.T) {
 	page := template.Must(template.New("").Parse(`<p title="{{.}}">{{.}}</p><input value="{{.}}"><a href="x?y={{.}}">{{.}}</a>`))
-	for _, name := range []string{reversed, "<b>\u202e</b>", `">` + reversed} {
+	for _, name := range []string{reversedText, "<b>\u202e</b>", `">` + reversedText} {
 		var b bytes.Buffer
 		require.NoError(t, page.Execute(&b, name))
 		assert.Contains(t, string(legible.HTML(b.Bytes())), `<input value="`+template.HTMLEscapeString(name)+`">`)
@@ -64,7 +64,7 @@ func TestHandler(t *testing.T) {
 		return a
 	}})))
 	log = log.With(slog.Duration("age", time.Minute)).WithGroup("of")
-	log.InfoContext(t.Context(), "line", slog.String("lane", reversed), slog.Duration("took", 1500*time.Millisecond), slog.Int("n", 1),
+	log.InfoContext(t.Context(), "line", slog.String("lane", reversedText), slog.Duration("took", 1500*time.Millisecond), slog.Int("n", 1),
 		slog.Group("more", slog.Duration("took", time.Second)), slog.Any("error", fmt.Errorf("dltbatch: find: %w", cause)))
 	text := b.String()
 	for _, want := range []string{`"age":"1m0s"`, `"lane":"pay\\u202etnem"`, `"took":"1.5s"`, `"n":1`, `"more":{"took":"1s"}`, `"error":"find: no such batch"`} {

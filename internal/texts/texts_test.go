@@ -48,15 +48,15 @@ func TestWhoServesIsRecordedOnce(t *testing.T) {
 	assert.Equal(t, []string{"one", "two", "one"}, serve(look...))
 }
 
-// late is a store for one process: all processes read before one of them writes.
-type late struct {
+// hookedStore is a store for one process: all processes read before one of them writes.
+type hookedStore struct {
 	*memory.Store
-	once func() // called after the first read
+	afterRead func() // called after the first read
 }
 
-func (l *late) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) (found []store.Text, now time.Time, err error) {
+func (l *hookedStore) ReadTexts(ctx context.Context, kind store.TextKind, names ...string) (found []store.Text, now time.Time, err error) {
 	found, now, err = l.Store.ReadTexts(ctx, kind, names...)
-	l.once()
+	l.afterRead()
 	return found, now, err
 }
 
@@ -69,7 +69,7 @@ func TestProcessesAgreeOnWhoServes(t *testing.T) {
 		read.Add(len(names))
 		for i := range names {
 			all.Go(func() {
-				l := &late{Store: st, once: sync.OnceFunc(func() { read.Done(); read.Wait() })}
+				l := &hookedStore{Store: st, afterRead: sync.OnceFunc(func() { read.Done(); read.Wait() })}
 				services := []texts.Served{{Service: "a", Ledger: fmt.Sprint(i)}, {Service: "b", Ledger: fmt.Sprint(i)}}
 				if i%2 == 1 { // this process meets fewer services
 					services = services[1:]
@@ -86,24 +86,24 @@ func TestProcessesAgreeOnWhoServes(t *testing.T) {
 	})
 }
 
-// stubborn is a store in which another process always writes first.
-type stubborn struct{ *memory.Store }
+// unchangingStore is a store in which another process always writes first.
+type unchangingStore struct{ *memory.Store }
 
-func (stubborn) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, nil }
+func (unchangingStore) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, nil }
 
 var errDown = errors.New("database down")
 
-// refusing is a store that accepts no writes.
-type refusing struct{ *memory.Store }
+// failingStore is a store that accepts no writes.
+type failingStore struct{ *memory.Store }
 
-func (refusing) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, errDown }
+func (failingStore) SwapTexts(context.Context, ...store.Text) (bool, error) { return false, errDown }
 
 func TestWhatIsNotKeptIsNoAnswer(t *testing.T) {
-	_, err := texts.Serve(t.Context(), refusing{memory.New()}, []texts.Served{{Service: "s", Ledger: "one"}})
+	_, err := texts.Serve(t.Context(), failingStore{memory.New()}, []texts.Served{{Service: "s", Ledger: "one"}})
 	require.ErrorIs(t, err, errDown)
-	_, err = texts.Serve(t.Context(), stubborn{memory.New()}, []texts.Served{{Service: "s", Ledger: "one"}})
+	_, err = texts.Serve(t.Context(), unchangingStore{memory.New()}, []texts.Served{{Service: "s", Ledger: "one"}})
 	require.Error(t, err)
-	_, err = texts.Put(t.Context(), stubborn{memory.New()}, store.Text{Kind: "kind", Name: "a", Body: "b"})
+	_, err = texts.Put(t.Context(), unchangingStore{memory.New()}, store.Text{Kind: "kind", Name: "a", Body: "b"})
 	require.Error(t, err)
 }
 

@@ -15,9 +15,10 @@ import (
 	"github.com/dltbatch/dltbatch/internal/binaries"
 )
 
-// forgets reports whether anvil holds an account's next transaction as the successor of one that
-// is mined already. anvil never mines it (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
-func (r rpc) forgets(account string) bool {
+// hasStuckNext reports whether anvil holds an account's next transaction as the successor of one
+// that is mined already. anvil never mines it
+// (docs/ledgers/evm.md#22-what-an-acceptance-is-worth).
+func (r rpc) hasStuckNext(account string) bool {
 	_, queued, err := r.pool(account)
 	if err != nil || len(queued) == 0 {
 		return false
@@ -27,9 +28,9 @@ func (r rpc) forgets(account string) bool {
 	return err == nil && is
 }
 
-// maxTorn is how long the chain stands still before the node starts again from its last whole
+// maxTornTime is how long the chain stands still before the node starts again from its last whole
 // file. anvil writes the file once a second.
-const maxTorn = 20 * time.Second
+const maxTornTime = 20 * time.Second
 
 var withoutMining = []string{"--no-mining", "--chain-id", strconv.Itoa(chainID)}
 
@@ -37,14 +38,15 @@ var withoutMining = []string{"--no-mining", "--chain-id", strconv.Itoa(chainID)}
 type anvilBackend struct {
 	rpc
 	mu       sync.Mutex
-	n        *anvil.Node
+	node     *anvil.Node
 	restarts int
-	// saved is the last complete state file, written at savedAt; it has the blocks up to height.
-	saved   []byte
-	savedAt time.Time
-	height  uint64
-	began   string // the timestamp of block 0
-	signed  bool   // true if a transaction is known by its hash, false if by its data
+	// savedState is the last complete state file, written at savedAt; it has the blocks up to
+	// savedHeight.
+	savedState  []byte
+	savedAt     time.Time
+	savedHeight uint64
+	genesisTime string // the timestamp of block 0
+	isSigned    bool   // true if a transaction is known by its hash, false if by its data
 }
 
 func newAnvil(dir string, signed bool) (chain, error) {
@@ -56,7 +58,7 @@ func newAnvil(dir string, signed bool) (chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &anvilBackend{rpc: rpc(n.URL()), n: n, signed: signed}
+	b := &anvilBackend{rpc: rpc(n.URL()), node: n, isSigned: signed}
 	if err := b.fund(); err != nil {
 		return nil, err
 	}
@@ -65,19 +67,19 @@ func newAnvil(dir string, signed bool) (chain, error) {
 			return nil, err
 		}
 	}
-	for b.height <= maxReorg { // a kill before these blocks would start a new chain
+	for b.savedHeight <= maxReorg { // a kill before these blocks would start a new chain
 		time.Sleep(50 * time.Millisecond)
 		if err := b.save(); err != nil {
 			return nil, err
 		}
 	}
-	go produce(b.mine)
+	go produceBlocks(b.mine)
 	return b, nil
 }
 
 func (b *anvilBackend) fund() error {
-	for lane := range lanes {
-		if err := b.setBalance(lane, funds); err != nil {
+	for lane := range laneCount {
+		if err := b.setBalance(lane, initialFunds); err != nil {
 			return err
 		}
 	}
@@ -88,11 +90,11 @@ func (b *anvilBackend) setBalance(lane int, wei *big.Int) error {
 	return b.call(nil, "anvil_setBalance", payer(lane).Address(), "0x"+wei.Text(16))
 }
 
-func (b *anvilBackend) dry(lane int) error { return b.setBalance(lane, new(big.Int)) }
+func (b *anvilBackend) drainAccount(lane int) error { return b.setBalance(lane, new(big.Int)) }
 
-func (b *anvilBackend) forget() error { return b.call(nil, "anvil_dropAllTransactions") }
+func (b *anvilBackend) dropPool() error { return b.call(nil, "anvil_dropAllTransactions") }
 
-func (b *anvilBackend) price(gwei int) error {
+func (b *anvilBackend) setPrice(gwei int) error {
 	return b.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x"+new(big.Int).Mul(big.NewInt(int64(gwei)), big.NewInt(1e9)).Text(16))
 }
 
@@ -103,21 +105,21 @@ func (b *anvilBackend) reorg(depth int) error {
 		if err = b.call(nil, "anvil_reorg", depth, []any{}); !errors.Is(err, errRefused) {
 			break
 		}
-		time.Sleep(blockEvery)
+		time.Sleep(blockInterval)
 	}
 	return err
 }
 
 // save keeps the node's state file, if the file is new and complete.
 func (b *anvilBackend) save() error {
-	info, err := os.Stat(b.n.StateFile())
+	info, err := os.Stat(b.node.StateFile())
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.ModTime().Equal(b.savedAt) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(b.n.StateFile())
+	text, err := os.ReadFile(b.node.StateFile())
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (b *anvilBackend) save() error {
 	if json.Unmarshal(text, &state) != nil || json.Unmarshal(state["best_block_number"], &head) != nil || json.Unmarshal(state["blocks"], &blocks) != nil {
 		return nil // the file is incomplete
 	}
-	if !ofOneMoment(text) {
+	if !isConsistentState(text) {
 		return nil
 	}
 	blocks = slices.DeleteFunc(blocks, func(block json.RawMessage) bool {
@@ -140,25 +142,25 @@ func (b *anvilBackend) save() error {
 		if json.Unmarshal(block, &doc) != nil || doc.Header.Number != "0x0" {
 			return false
 		}
-		b.began = cmp.Or(b.began, doc.Header.Timestamp)
-		return doc.Header.Timestamp != b.began
+		b.genesisTime = cmp.Or(b.genesisTime, doc.Header.Timestamp)
+		return doc.Header.Timestamp != b.genesisTime
 	})
 	if state["blocks"], err = json.Marshal(blocks); err != nil {
 		return err
 	}
-	if b.saved, err = json.Marshal(state); err != nil {
+	if b.savedState, err = json.Marshal(state); err != nil {
 		return err
 	}
-	b.savedAt, b.height = info.ModTime(), head
+	b.savedAt, b.savedHeight = info.ModTime(), head
 	return nil
 }
 
-// ofOneMoment reports whether a state file is consistent: it has all blocks, each account has sent
-// as many transactions as the blocks have, and there is a receipt for exactly these. anvil goes on
-// while it writes, so the accounts or the receipts may be newer than the blocks. A node that
-// starts with such a file has an effect that no block explains, or a receipt of a block that it
-// does not have. No chain of several nodes can be in this state.
-func ofOneMoment(text []byte) bool {
+// isConsistentState reports whether a state file is consistent: it has all blocks, each account
+// has sent as many transactions as the blocks have, and there is a receipt for exactly these.
+// anvil goes on while it writes, so the accounts or the receipts may be newer than the blocks. A
+// node that starts with such a file has an effect that no block explains, or a receipt of a block
+// that it does not have. No chain of several nodes can be in this state.
+func isConsistentState(text []byte) bool {
 	var state struct {
 		Accounts map[string]struct{ Nonce uint64 }
 		Best     uint64 `json:"best_block_number"`
@@ -191,7 +193,7 @@ func ofOneMoment(text []byte) bool {
 	if len(from) > 0 || uint64(len(heights)) != state.Best+1 {
 		return false
 	}
-	for lane := range lanes {
+	for lane := range laneCount {
 		payer := payer(lane).Address()
 		if sent[payer] != state.Accounts[payer].Nonce {
 			return false
@@ -215,10 +217,10 @@ func (b *anvilBackend) mine(pays bool) error {
 	if err != nil {
 		return err
 	}
-	if head >= b.height+mayLose {
+	if head >= b.savedHeight+maxLostBlocks {
 		// A reorganization may leave the state file inconsistent for good. Then the chain grows
 		// again only after a restart from the last consistent file.
-		if time.Since(b.savedAt) > maxTorn {
+		if time.Since(b.savedAt) > maxTornTime {
 			return b.restartFromFile(0)
 		}
 		return nil
@@ -235,18 +237,18 @@ func (b *anvilBackend) restart(down time.Duration) error {
 
 // restartFromFile is restart for callers that hold b.mu.
 func (b *anvilBackend) restartFromFile(down time.Duration) error {
-	if err := b.n.Kill(); err != nil {
+	if err := b.node.Kill(); err != nil {
 		return err
 	}
 	time.Sleep(down)
 	if err := b.save(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(b.n.StateFile(), b.saved, 0o600); err != nil { // the kill may have left an incomplete file
+	if err := os.WriteFile(b.node.StateFile(), b.savedState, 0o600); err != nil { // the kill may have left an incomplete file
 		return err
 	}
 	b.restarts++
-	if err := b.n.Resume(withoutMining...); err != nil {
+	if err := b.node.Resume(withoutMining...); err != nil {
 		return err
 	}
 	return b.fund()
@@ -257,7 +259,7 @@ func (b *anvilBackend) url() string { return string(b.rpc) }
 func (b *anvilBackend) report() report {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := b.executed(b.signed, "")
+	r := b.executed(b.isSigned, "")
 	r.Restarts = b.restarts
 	return r
 }

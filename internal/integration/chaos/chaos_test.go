@@ -16,7 +16,7 @@ import (
 func TestSawtooth(t *testing.T) { chaos(t, sawtoothNode) }
 
 // TestUnforgiving submits to a ledger that executes every duplicate.
-func TestUnforgiving(t *testing.T) { chaos(t, unforgiving) }
+func TestUnforgiving(t *testing.T) { chaos(t, unforgivingLedger) }
 
 // TestIntents executes intents on a real EVM node, anvil. The node loses its pool and its last
 // blocks when it is killed, and replaces blocks; other senders use its accounts, too.
@@ -46,35 +46,35 @@ func chaos(t *testing.T, ledger string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	held := make(chan time.Duration, 1)
-	go func() { held <- w.hold(ctx, *chaosTime) }()
+	go func() { held <- w.holdCleanup(ctx, *chaosTime) }()
 	var still *watcher
 	if onChain(ledger) {
 		still = w.watch()
 	}
-	f, err := w.deal(*chaosSeed, w.faults(), *chaosTime)
+	f, err := w.injectFaults(*chaosSeed, w.faultCount(), *chaosTime)
 	cancel()
 	t.Logf("nothing could be cleaned up for %s", <-held)
 	require.NoError(t, err)
-	acked := w.add.end()
+	acked := w.producer.end()
 	st := w.store()
 	if still != nil {
-		still.calm()
+		still.endFaults()
 	}
-	w.rest(st)
+	w.waitUntilFinal(st)
 	if still != nil {
 		still.end()
 	}
-	for _, k := range w.kinds() {
+	for _, k := range w.faultKinds() {
 		t.Logf("%4d %s", f.count[k.name], k.name)
 		assert.Positive(t, f.count[k.name], "%s: never occurred", k.name)
 	}
 	w.check(st, acked)
 }
 
-// faults is the number of faults: enough for each kind to occur.
-func (w *world) faults() int {
-	if onChain(w.kind) {
-		return max(*chaosFaults, 3*len(w.kinds())/2) // many kinds have the same object, and wait for it
+// faultCount is the number of faults: enough for each kind to occur.
+func (w *world) faultCount() int {
+	if onChain(w.ledgerKind) {
+		return max(*chaosFaults, 3*len(w.faultKinds())/2) // many kinds have the same object, and wait for it
 	}
 	return *chaosFaults
 }

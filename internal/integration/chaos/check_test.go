@@ -22,7 +22,7 @@ import (
 // check compares the ledger, the store and the workers' audits with the acknowledged batches.
 func (w *world) check(st *postgres.Store, acked []addition) {
 	var r report
-	require.NoError(w.t, w.control("GET", "/report", &r))
+	require.NoError(w.t, w.controlLedger("GET", "/report", &r))
 	assert.Empty(w.t, r.Breach, "what the ledger finds wrong")
 	want := map[batch.ID]batch.State{}
 	for _, a := range acked {
@@ -36,12 +36,12 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 			}
 		}
 	}
-	for id, n := range w.add.nonces { // an intent whose nonce another sender has used is never executed
+	for id, n := range w.producer.nonces { // an intent whose nonce another sender has used is never executed
 		if _, added := want[id]; added && slices.Contains(r.Used, n) {
 			want[id] = batch.Rejected
 		}
 	}
-	w.withdrawals(st, want)
+	w.checkWithdrawals(st, want)
 	taken := map[batch.ServiceID]int{}
 	for _, u := range r.Used {
 		taken[u.Service]++
@@ -49,7 +49,7 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 	late := map[batch.ID]batch.ServiceID{}
 	for _, err := range checkExecuted(r.Executed, acked, want) {
 		// An intent whose nonce another sender has used is moved behind those that are under way.
-		if o := (*outOfOrder)(nil); errors.As(err, &o) && (w.kind == evmNode || w.kind == gethNode) {
+		if o := (*orderError)(nil); errors.As(err, &o) && (w.ledgerKind == evmNode || w.ledgerKind == gethNode) {
 			late[o.id] = o.lane
 			continue
 		}
@@ -70,14 +70,15 @@ func (w *world) check(st *postgres.Store, acked []addition) {
 		assert.Positive(w.t, a["fenced"], "writes of workers whose claims had gone to others")
 	}
 	w.t.Logf("%d Adds acknowledged (%d tries were not) of %d batches; %d POSTs, %d executed, and %d of somebody else; %d restarts of the ledger",
-		len(acked), w.add.again, len(want), r.Posts, len(r.Executed), r.Foreign, r.Restarts)
+		len(acked), w.producer.failedAdds, len(want), r.Posts, len(r.Executed), r.Foreign, r.Restarts)
 	w.t.Logf("%d claims, %d writes, %d fenced off, %d decisions asked for, %d times trouble; %d POSTs too late by workers that were frozen",
 		a["claim"], a["write"], a["fenced"], a["decision"], a["trouble"], len(r.Late))
 }
 
-// withdrawals sets the expected state of each intent that a person has withdrawn to that of its
-// record. Whichever of the intent's transactions was mined has decided, and the chain must agree.
-func (w *world) withdrawals(st *postgres.Store, want map[batch.ID]batch.State) {
+// checkWithdrawals sets the expected state of each intent that a person has withdrawn to that of
+// its record. Whichever of the intent's transactions was mined has decided, and the chain must
+// agree.
+func (w *world) checkWithdrawals(st *postgres.Store, want map[batch.ID]batch.State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.withdrawn) == 0 {
@@ -95,16 +96,16 @@ func (w *world) withdrawals(st *postgres.Store, want map[batch.ID]batch.State) {
 	w.t.Logf("a person has withdrawn %d intents, or has tried to, and %d of them were never executed", len(w.withdrawn), closed)
 }
 
-// outOfOrder says that a batch was executed after a batch behind it.
-type outOfOrder struct {
-	lane batch.ServiceID
-	id   batch.ID
-	how  string
+// orderError says that a batch was executed after a batch behind it.
+type orderError struct {
+	lane   batch.ServiceID
+	id     batch.ID
+	detail string
 }
 
 // Error implements error.
-func (o *outOfOrder) Error() string {
-	return fmt.Sprintf("%s/%s was executed after one %s", o.lane, o.id, o.how)
+func (o *orderError) Error() string {
+	return fmt.Sprintf("%s/%s was executed after one %s", o.lane, o.id, o.detail)
 }
 
 // checkExecuted finds batches that were executed twice, that nobody added, that should have been
@@ -140,13 +141,13 @@ func checkExecuted(executed []execution, acked []addition, want map[batch.ID]bat
 		seen[e.ID] = true
 		before, ok := latest[p.lane]
 		if ok && before.add.from.After(p.add.to) {
-			errs = append(errs, &outOfOrder{p.lane, e.ID, fmt.Sprintf("whose Add began %s after it was acknowledged", before.add.from.Sub(p.add.to))})
+			errs = append(errs, &orderError{p.lane, e.ID, fmt.Sprintf("whose Add began %s after it was acknowledged", before.add.from.Sub(p.add.to))})
 		}
 		if !ok || p.add.from.After(before.add.from) {
 			latest[p.lane] = p
 		}
 		if next := inCall[p.add]; p.position < next {
-			errs = append(errs, &outOfOrder{p.lane, e.ID, "behind it in its Add"})
+			errs = append(errs, &orderError{p.lane, e.ID, "behind it in its Add"})
 		}
 		inCall[p.add] = p.position
 	}
@@ -188,7 +189,7 @@ func (w *world) checkRecords(st *postgres.Store, want map[batch.ID]batch.State) 
 }
 
 // checkLate finds POSTs that outlived their claims although the sender was not frozen.
-func (w *world) checkLate(all []late) {
+func (w *world) checkLate(all []latePost) {
 	for _, l := range all {
 		frozen := false
 		for _, s := range w.freezes[l.Worker] {
@@ -217,7 +218,7 @@ func (w *world) checkAudit() map[string]int {
 		lines := bufio.NewScanner(file)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			var e entry
+			var e auditEntry
 			require.NoError(w.t, json.Unmarshal(lines.Bytes(), &e), "%s: %s", name, lines.Text())
 			count[e.Op]++
 			switch e.Op {
@@ -230,7 +231,7 @@ func (w *world) checkAudit() map[string]int {
 					w.t.Errorf("a write of %s to version %d of %s made version %d (%s)", worker, e.Was, e.ID, e.Version, e.Text)
 				}
 			case "breach", "bad":
-				if e.Op == "breach" && onChain(w.kind) {
+				if e.Op == "breach" && onChain(w.ledgerKind) {
 					break // the batch was sent again while later ones are under way: nonces keep the order
 				}
 				w.t.Errorf("%s: %s of %s: %s", worker, e.Op, e.ID, e.Text)

@@ -23,45 +23,45 @@ import (
 	"github.com/dltbatch/dltbatch/internal/geth"
 )
 
-// A kill removes at most mayLose blocks, because the node makes no block while this many are not
-// written to disk. A reorganization replaces at most maxReorg blocks. A block with more than deep
-// blocks above it is final.
+// A kill removes at most maxLostBlocks blocks, because the node makes no block while this many are
+// not written to disk. A reorganization replaces at most maxReorg blocks. A block with more than
+// deep blocks above it is final.
 const (
-	blockEvery = 250 * time.Millisecond
-	mayLose    = 10
-	maxReorg   = 3
-	deep       = mayLose + maxReorg + 1
-	// payday is the number of blocks between two times at which all accounts get funds. A
+	blockInterval = 250 * time.Millisecond
+	maxLostBlocks = 10
+	maxReorg      = 3
+	settledDepth  = maxLostBlocks + maxReorg + 1
+	// blocksPerPayday is the number of blocks between two times at which all accounts get funds. A
 	// reorganization may undo the first payment.
-	payday  = 8
-	chainID = geth.ChainID
+	blocksPerPayday = 8
+	chainID         = geth.ChainID
 )
 
 var (
-	shop      = evmtest.Named("the shop").Address()
-	elsewhere = evmtest.Named("elsewhere").Address()
+	shopAddress  = evmtest.Named("the shop").Address()
+	otherAddress = evmtest.Named("elsewhere").Address()
 )
 
 // payer returns the account of a lane.
 func payer(lane int) evmtest.Account { return evmtest.Named("payer " + strconv.Itoa(lane)) }
 
-// intent returns a payment whose data is its id, so that the chain shows what was executed.
-func intent(account batch.ServiceID, rng *rand.Rand) (batch.Batch, error) {
+// newIntent returns a payment whose data is its id, so that the chain shows what was executed.
+func newIntent(account batch.ServiceID, rng *rand.Rand) (batch.Batch, error) {
 	id := fmt.Sprintf("%016x", rng.Uint64())
 	data, err := hex.DecodeString(id)
 	if err != nil {
 		return batch.Batch{}, err
 	}
-	return evm.Intent{To: shop, Value: big.NewInt(1), Data: data, Gas: 40_000}.Batch(batch.ID(id), string(account))
+	return evm.Intent{To: shopAddress, Value: big.NewInt(1), Data: data, Gas: 40_000}.Batch(batch.ID(id), string(account))
 }
 
-// payment returns a signed transaction of a lane. Its data distinguishes it from transactions of
-// other senders.
-func payment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
-	for lane := range lanes {
+// newPayment returns a signed transaction of a lane. Its data distinguishes it from transactions
+// of other senders.
+func newPayment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
+	for lane := range laneCount {
 		if from := payer(lane); from.Address() == string(account) {
 			raw, _ := from.Sign(evmtest.Unsigned{
-				ChainID: chainID, Nonce: nonce, To: shop, Value: big.NewInt(1), Data: []byte{1}, Gas: 40_000, Tip: big.NewInt(2e9), FeeCap: big.NewInt(400e9),
+				ChainID: chainID, Nonce: nonce, To: shopAddress, Value: big.NewInt(1), Data: []byte{1}, Gas: 40_000, Tip: big.NewInt(2e9), FeeCap: big.NewInt(400e9),
 			})
 			return evm.NewBatch(raw)
 		}
@@ -69,37 +69,38 @@ func payment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
 	return batch.Batch{}, fmt.Errorf("%s is no lane", account)
 }
 
-// signed returns a worker's client for signed transactions. Its Grace is longer than a few blocks,
-// so that what it remembers of the node's pool is used.
-func (j job) signed() (dlt.Ledger, error) {
-	return evm.New(j.URL, chainID, &evm.Options{Finality: evm.After(deep), LateArrival: lateArrival, Grace: 5 * time.Second, HeadInterval: blockEvery / 2})
+// newSignedClient returns a worker's client for signed transactions. Its Grace is longer than a
+// few blocks, so that what it remembers of the node's pool is used.
+func (j job) newSignedClient() (dlt.Ledger, error) {
+	return evm.New(j.URL, chainID, &evm.Options{Finality: evm.After(settledDepth), LateArrival: lateArrival, Grace: 5 * time.Second, HeadInterval: blockInterval / 2})
 }
 
-// intents returns a worker's client for intents. Its signer has all keys, and sometimes fails.
-func (j job) intents() (dlt.Ledger, error) {
+// newIntentClient returns a worker's client for intents. Its signer has all keys, and sometimes
+// fails.
+func (j job) newIntentClient() (dlt.Ledger, error) {
 	var keys [][]byte
-	for lane := range lanes {
+	for lane := range laneCount {
 		keys = append(keys, payer(lane).Key())
 	}
 	keep, err := evm.NewKeySigner(keys...)
 	if err != nil {
 		return nil, err
 	}
-	return evm.NewSigner(j.URL, chainID, &moody{Signer: keep, rng: rand.New(rand.NewPCG(j.Seed, 5))}, &evm.SignerOptions{
-		Options:     evm.Options{Finality: evm.After(deep), LateArrival: lateArrival, Grace: lateArrival},
+	return evm.NewSigner(j.URL, chainID, &failingSigner{Signer: keep, rng: rand.New(rand.NewPCG(j.Seed, 5))}, &evm.SignerOptions{
+		Options:     evm.Options{Finality: evm.After(settledDepth), LateArrival: lateArrival, Grace: lateArrival},
 		SignTimeout: requestTimeout / 3,
 	})
 }
 
-// moody is a signer that fails one time in ten.
-type moody struct {
+// failingSigner is a signer that fails one time in ten.
+type failingSigner struct {
 	evm.Signer
 	mu  sync.Mutex
 	rng *rand.Rand
 }
 
 // Sign implements [evm.Signer].
-func (m *moody) Sign(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
+func (m *failingSigner) Sign(ctx context.Context, account string, tx evm.Unsigned) ([65]byte, error) {
 	m.mu.Lock()
 	mood := m.rng.IntN(50)
 	m.mu.Unlock()
@@ -110,7 +111,7 @@ func (m *moody) Sign(ctx context.Context, account string, tx evm.Unsigned) ([65]
 		<-ctx.Done()
 		return [65]byte{}, ctx.Err()
 	case 2:
-		return m.Signer.Sign(ctx, payer(int(tx.Nonce)%lanes).Address(), tx)
+		return m.Signer.Sign(ctx, payer(int(tx.Nonce)%laneCount).Address(), tx)
 	case 3:
 		tx.Hash[0] ^= 1
 	case 4:
@@ -119,66 +120,66 @@ func (m *moody) Sign(ctx context.Context, account string, tx evm.Unsigned) ([65]
 	return m.Signer.Sign(ctx, account, tx)
 }
 
-// evmKinds are the faults of a chain, in addition to those of every ledger.
-var evmKinds = []fault{
-	{"blocks replaced", only("ledger"), func(f *faults, _ string, d draw) error {
-		return f.w.control("POST", fmt.Sprintf("/reorg?depth=%d", 1+int(d[0]*maxReorg)%maxReorg), nil)
+// evmFaults are the faults of a chain, in addition to those of every ledger.
+var evmFaults = []fault{
+	{"blocks replaced", fixedObject("ledger"), func(f *faultInjector, _ string, d randomPair) error {
+		return f.world.controlLedger("POST", fmt.Sprintf("/reorg?depth=%d", 1+int(d[0]*maxReorg)%maxReorg), nil)
 	}},
-	{"pool forgotten", only("ledger"), func(f *faults, _ string, _ draw) error {
-		return f.w.control("POST", "/forget", nil)
+	{"pool forgotten", fixedObject("ledger"), func(f *faultInjector, _ string, _ randomPair) error {
+		return f.world.controlLedger("POST", "/forget", nil)
 	}},
-	{"somebody else uses the key", only("ledger"), func(f *faults, _ string, d draw) error {
+	{"somebody else uses the key", fixedObject("ledger"), func(f *faultInjector, _ string, d randomPair) error {
 		// The nonce is that of the next intent, or of the one under way.
-		return f.w.chain().foreign(payer(int(d[0]*lanes)), d[1] < 0.7, big.NewInt(1))
+		return f.world.nodeRPC().sendForeign(payer(int(d[0]*laneCount)), d[1] < 0.7, big.NewInt(1))
 	}},
-	{"the price leaps", only("ledger"), func(f *faults, _ string, d draw) error {
-		return f.w.control("POST", fmt.Sprintf("/price?gwei=%d", 10+int(d[0]*100)), nil)
+	{"the price leaps", fixedObject("ledger"), func(f *faultInjector, _ string, d randomPair) error {
+		return f.world.controlLedger("POST", fmt.Sprintf("/price?gwei=%d", 10+int(d[0]*100)), nil)
 	}},
-	{"an account runs dry", only("ledger"), func(f *faults, _ string, d draw) error { // it has funds again at the next payday
-		return f.w.control("POST", fmt.Sprintf("/dry?lane=%d", int(d[0]*lanes)), nil)
+	{"an account runs dry", fixedObject("ledger"), func(f *faultInjector, _ string, d randomPair) error { // it has funds again at the next payday
+		return f.world.controlLedger("POST", fmt.Sprintf("/dry?lane=%d", int(d[0]*laneCount)), nil)
 	}},
 }
 
-// withdrawal is a fault for intents only. Most intents under way are in blocks already, so the
-// fault also takes back the last blocks and empties the pool: then a withdrawal takes the nonce,
-// or the intent is mined all the same.
-var withdrawal = fault{"a person withdraws intents", only("ledger"), func(f *faults, _ string, d draw) error {
-	if err := f.w.withdraw(f.st); err != nil {
+// withdrawalFault is a fault for intents only. Most intents under way are in blocks already, so
+// the fault also takes back the last blocks and empties the pool: then a withdrawal takes the
+// nonce, or the intent is mined all the same.
+var withdrawalFault = fault{"a person withdraws intents", fixedObject("ledger"), func(f *faultInjector, _ string, d randomPair) error {
+	if err := f.world.withdrawIntents(f.st); err != nil {
 		return err
 	}
-	time.Sleep(d.between(0, 0, 4*blockEvery))
-	return errors.Join(f.w.control("POST", fmt.Sprintf("/reorg?depth=%d", maxReorg), nil), f.w.control("POST", "/forget", nil))
+	time.Sleep(d.durationBetween(0, 0, 4*blockInterval))
+	return errors.Join(f.world.controlLedger("POST", fmt.Sprintf("/reorg?depth=%d", maxReorg), nil), f.world.controlLedger("POST", "/forget", nil))
 }}
 
-// foreign sends a transfer that no worker knows of, with the account's next nonce on the chain, or
-// with the nonce after those in the pool.
-func (r rpc) foreign(from evmtest.Account, next bool, wei *big.Int) error {
+// sendForeign sends a transfer that no worker knows of, with the account's next nonce on the
+// chain, or with the nonce after those in the pool.
+func (r rpc) sendForeign(from evmtest.Account, next bool, wei *big.Int) error {
 	nonce, err := r.nonce(from, map[bool]string{true: "latest", false: "pending"}[next])
 	if err != nil {
 		return err
 	}
-	raw, _ := from.Sign(evmtest.Unsigned{ChainID: chainID, Nonce: nonce, To: elsewhere, Value: wei, Tip: big.NewInt(20e9), FeeCap: big.NewInt(400e9)})
+	raw, _ := from.Sign(evmtest.Unsigned{ChainID: chainID, Nonce: nonce, To: otherAddress, Value: wei, Tip: big.NewInt(20e9), FeeCap: big.NewInt(400e9)})
 	if err := r.call(nil, "eth_sendRawTransaction", "0x"+hex.EncodeToString(raw)); err != nil && !errors.Is(err, errRefused) {
 		return err
 	}
 	return nil
 }
 
-var funds = evmtest.Ether(10)
+var initialFunds = evmtest.Ether(10)
 
 // chain is a backend that is an EVM node. Its methods wait during a restart.
 type chain interface {
 	backend
 	reorg(depth int) error
-	forget() error        // empties the pool
-	price(gwei int) error // sets the price of the next block
-	dry(lane int) error   // takes the account's funds
+	dropPool() error             // empties the pool
+	setPrice(gwei int) error     // sets the price of the next block
+	drainAccount(lane int) error // takes the account's funds
 }
 
-// steer serves the control requests of a chain.
-func steer(mux *http.ServeMux, c chain) {
+// serveControls serves the control requests of a chain.
+func serveControls(mux *http.ServeMux, c chain) {
 	for path, do := range map[string]func(int) error{
-		"/reorg": c.reorg, "/forget": func(int) error { return c.forget() }, "/price": c.price, "/dry": c.dry,
+		"/reorg": c.reorg, "/forget": func(int) error { return c.dropPool() }, "/price": c.setPrice, "/dry": c.drainAccount,
 	} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 			n := 0
@@ -192,17 +193,17 @@ func steer(mux *http.ServeMux, c chain) {
 	}
 }
 
-// produce makes blocks until the process ends.
-func produce(block func(pays bool) error) {
+// produceBlocks makes blocks until the process ends.
+func produceBlocks(block func(pays bool) error) {
 	for tick := 1; ; tick++ {
-		time.Sleep(blockEvery)
-		if err := block(tick%payday == 0); err != nil {
+		time.Sleep(blockInterval)
+		if err := block(tick%blocksPerPayday == 0); err != nil {
 			fmt.Fprintln(os.Stderr, "mine:", err)
 		}
 	}
 }
 
-func (w *world) chain() rpc { return rpc(w.ledger.said[0]) }
+func (w *world) nodeRPC() rpc { return rpc(w.ledger.firstLine[0]) }
 
 // rpc is the address of a node.
 type rpc string
@@ -251,8 +252,9 @@ func (r rpc) nonce(a evmtest.Account, tag string) (uint64, error) {
 	return r.quantity("eth_getTransactionCount", a.Address(), tag)
 }
 
-// about returns what the node shows of an account, for the report about a lane that does not move.
-func (r rpc) about(account string) string {
+// accountText returns what the node shows of an account, for the report about a lane that does not
+// move.
+func (r rpc) accountText(account string) string {
 	var next, pending, funds string
 	head, err := r.quantity("eth_blockNumber")
 	err = errors.Join(err, r.call(&next, "eth_getTransactionCount", account, "latest"), r.call(&pending, "eth_getTransactionCount", account, "pending"),
@@ -322,7 +324,7 @@ func (r rpc) executed(signed bool, except string) (out report) {
 				if err != nil {
 					return fail(err)
 				}
-				out.Used = append(out.Used, use{batch.ServiceID(tx.From), nonce})
+				out.Used = append(out.Used, usedNonce{batch.ServiceID(tx.From), nonce})
 				out.Foreign++
 				continue
 			case signed:

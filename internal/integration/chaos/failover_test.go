@@ -13,37 +13,37 @@ import (
 // batches that the standby never gets: no caller may have got an acknowledgement of these, and no
 // POST may have sent them.
 func TestFailover(t *testing.T) {
-	w := newWorld(t, unforgiving, 2)
+	w := newWorld(t, unforgivingLedger, 2)
 	between := newProxy(t, w.cluster.Addr())
 	standby := w.cluster.Standby(t, between.addr())
-	follow(t, w.cluster.DSN(""))
+	waitForStandby(t, w.cluster.DSN(""))
 	time.Sleep(2 * time.Second)
 
-	between.swallow()
-	time.Sleep(addFor + claimTTL) // longer than any call waits for a commit
+	between.holdBytes()
+	time.Sleep(addTimeLimit + claimTTL) // longer than any call waits for a commit
 	require.NoError(t, w.cluster.Crash())
 	lost := time.Now()
 	between.cut(true)
 	require.NoError(t, standby.Promote())
 	for _, s := range w.slots {
-		s.database.point(standby.Addr())
+		s.database.redirectAndCut(standby.Addr())
 	}
 	t.Logf("without a database for %s", time.Since(lost).Round(time.Millisecond))
 	time.Sleep(2 * time.Second)
 
-	acked := w.add.end()
+	acked := w.producer.end()
 	st := w.storeAt(standby.Addr())
-	w.rest(st)
-	require.Positive(t, w.add.again, "Adds whose commit the standby did not get")
+	w.waitUntilFinal(st)
+	require.Positive(t, w.producer.failedAdds, "Adds whose commit the standby did not get")
 	w.check(st, acked)
 }
 
-// follow makes commits wait for the standby, and returns once they do.
-func follow(t *testing.T, dsn string) {
+// waitForStandby makes commits wait for the standby, and returns once they do.
+func waitForStandby(t *testing.T, dsn string) {
 	db, err := sql.Open("pgx", dsn)
 	require.NoError(t, err)
 	defer db.Close()
-	waits(t, db, "*")
+	setStandbys(t, db, "*")
 	require.Eventually(t, func() bool {
 		var n int
 		err := db.QueryRow(`SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`).Scan(&n)

@@ -33,8 +33,8 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 			require.NoError(t, st.Add(t.Context(), stored))
 			_, err := db.Exec(`CREATE TABLE probe (n int)`)
 			require.NoError(t, err)
-			waits(t, db, "nobody")
-			stands(t, db)
+			setStandbys(t, db, "nobody")
+			waitUntilCommitsHang(t, db)
 
 			soon := func(do func(ctx context.Context) error) error {
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -61,7 +61,7 @@ func TestCommitThatNobodyFollows(t *testing.T) {
 				}
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			}
-			waits(t, db, "")
+			setStandbys(t, db, "")
 			require.NoError(t, st.Add(t.Context(), stored, batch.Batch{ID: "new", Service: "s", Payload: []byte("p")}))
 		})
 	}
@@ -80,8 +80,8 @@ func TestKeyThatNobodyFollows(t *testing.T) {
 	require.NoError(t, stores["native"].Migrate(t.Context()))
 	_, err := db.Exec(`CREATE TABLE probe (n int)`)
 	require.NoError(t, err)
-	waits(t, db, "nobody")
-	stands(t, db)
+	setStandbys(t, db, "nobody")
+	waitUntilCommitsHang(t, db)
 
 	waited := func(what string, do func(ctx context.Context) error) {
 		t.Helper()
@@ -118,7 +118,7 @@ func TestKeyThatNobodyFollows(t *testing.T) {
 			orderOf(id)
 		}
 	}
-	waits(t, db, "")
+	setStandbys(t, db, "")
 	for name, st := range stores {
 		require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "last", Service: "s", Payload: []byte("p"), DataChangeID: name}))
 		_, err := st.Get(t.Context(), batch.Key{Service: "s", ID: batch.ID("first" + name)})
@@ -126,8 +126,8 @@ func TestKeyThatNobodyFollows(t *testing.T) {
 	}
 }
 
-// waits sets the standbys that commits wait for.
-func waits(t *testing.T, db *sql.DB, names string) {
+// setStandbys sets the standbys that commits wait for.
+func setStandbys(t *testing.T, db *sql.DB, names string) {
 	t.Helper()
 	_, err := db.Exec(`ALTER SYSTEM SET synchronous_standby_names = '` + names + `'`)
 	require.NoError(t, err)
@@ -139,9 +139,9 @@ func waits(t *testing.T, db *sql.DB, names string) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// stands waits until commits wait for ever. The server's checkpointer decides when this begins,
-// because it reads its settings late.
-func stands(t *testing.T, db *sql.DB) {
+// waitUntilCommitsHang waits until commits wait for ever. The server's checkpointer decides when
+// this begins, because it reads its settings late.
+func waitUntilCommitsHang(t *testing.T, db *sql.DB) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

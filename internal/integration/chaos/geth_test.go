@@ -16,17 +16,17 @@ import (
 // accounts' funds, and prices.
 var faucet = evmtest.Named("faucet")
 
-// gethLoses is how many blocks a kill removes at most.
-const gethLoses = 3
+// gethLostBlocks is how many blocks a kill removes at most.
+const gethLostBlocks = 3
 
 // gethBackend runs geth. A kill removes its last blocks, and their transactions return to its pool
 // ten seconds later.
 type gethBackend struct {
 	rpc
-	mu       sync.Mutex
-	n        *geth.Node
-	restarts int
-	highest  int // the highest block so far
+	mu           sync.Mutex
+	node         *geth.Node
+	restarts     int
+	highestBlock int // the highest block so far
 }
 
 func newGeth(dir string) (chain, error) {
@@ -35,15 +35,15 @@ func newGeth(dir string) (chain, error) {
 		return nil, err
 	}
 	all := map[string]*big.Int{faucet.Address(): evmtest.Ether(1_000_000_000)}
-	for lane := range lanes {
-		all[payer(lane).Address()] = funds
+	for lane := range laneCount {
+		all[payer(lane).Address()] = initialFunds
 	}
-	n, err := geth.Run(bin, dir, geth.Options{Funds: all, FinalizedAfter: deep, Args: []string{"--miner.gaslimit", "11500000"}})
+	n, err := geth.Run(bin, dir, geth.Options{Funds: all, FinalizedAfter: settledDepth, Args: []string{"--miner.gaslimit", "11500000"}})
 	if err != nil {
 		return nil, err
 	}
-	b := &gethBackend{rpc: rpc(n.URL()), n: n}
-	for range deep + 1 {
+	b := &gethBackend{rpc: rpc(n.URL()), node: n}
+	for range settledDepth + 1 {
 		if err := n.MakeBlock(); err != nil {
 			return nil, err
 		}
@@ -52,7 +52,7 @@ func newGeth(dir string) (chain, error) {
 	if err := n.Resume(0); err != nil {
 		return nil, err
 	}
-	go produce(b.mine)
+	go produceBlocks(b.mine)
 	return b, nil
 }
 
@@ -61,21 +61,21 @@ func (b *gethBackend) url() string { return string(b.rpc) }
 func (b *gethBackend) mine(pays bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	defer func() { b.highest = max(b.highest, b.n.Height()) }()
+	defer func() { b.highestBlock = max(b.highestBlock, b.node.Height()) }()
 	if pays {
 		if err := b.pay(); err != nil {
 			return err
 		}
 	}
 	// If nobody else uses the chain, its price falls to nothing.
-	if price, err := b.next(); err != nil || price.Cmp(big.NewInt(1e9)) < 0 {
+	if price, err := b.nextPrice(); err != nil || price.Cmp(big.NewInt(1e9)) < 0 {
 		return cmp.Or(err, b.burn())
 	}
-	return b.n.Seal()
+	return b.node.Seal()
 }
 
-// next returns the price of the next block.
-func (b *gethBackend) next() (*big.Int, error) {
+// nextPrice returns the price of the next block.
+func (b *gethBackend) nextPrice() (*big.Int, error) {
 	var fees struct{ BaseFeePerGas []string }
 	if err := b.call(&fees, "eth_feeHistory", "0x1", "latest", []int{}); err != nil {
 		return nil, err
@@ -104,18 +104,18 @@ func (b *gethBackend) spend(all ...evmtest.Unsigned) error {
 		tx, _ := faucet.Sign(u)
 		raw = append(raw, tx)
 	}
-	return b.n.MakeBlock(raw...)
+	return b.node.MakeBlock(raw...)
 }
 
 // pay gives each account its funds again.
 func (b *gethBackend) pay() error {
 	var all []evmtest.Unsigned
-	for lane := range lanes {
+	for lane := range laneCount {
 		has, err := b.balance(lane)
 		if err != nil {
 			return err
 		}
-		if more := new(big.Int).Sub(funds, has); has.Cmp(evmtest.Ether(5)) < 0 {
+		if more := new(big.Int).Sub(initialFunds, has); has.Cmp(evmtest.Ether(5)) < 0 {
 			all = append(all, evmtest.Unsigned{To: payer(lane).Address(), Value: more})
 		}
 	}
@@ -137,8 +137,8 @@ func (b *gethBackend) balance(lane int) (*big.Int, error) {
 	return has, nil
 }
 
-// dry takes nearly all funds of an account, as another holder of its key could.
-func (b *gethBackend) dry(lane int) error {
+// drainAccount takes nearly all funds of an account, as another holder of its key could.
+func (b *gethBackend) drainAccount(lane int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	has, err := b.balance(lane)
@@ -148,14 +148,14 @@ func (b *gethBackend) dry(lane int) error {
 	if has.Sub(has, big.NewInt(9e15)).Sign() <= 0 {
 		return nil // the account is empty already
 	}
-	return b.foreign(payer(lane), true, has)
+	return b.sendForeign(payer(lane), true, has)
 }
 
-func (b *gethBackend) price(gwei int) error {
+func (b *gethBackend) setPrice(gwei int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for want := new(big.Int).Mul(big.NewInt(int64(gwei)), big.NewInt(1e9)); ; {
-		if price, err := b.next(); err != nil || price.Cmp(want) >= 0 {
+		if price, err := b.nextPrice(); err != nil || price.Cmp(want) >= 0 {
 			return err
 		}
 		if err := b.burn(); err != nil {
@@ -167,26 +167,26 @@ func (b *gethBackend) price(gwei int) error {
 func (b *gethBackend) reorg(depth int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.n.Reorg(depth)
+	return b.node.Reorg(depth)
 }
 
-func (b *gethBackend) forget() error {
+func (b *gethBackend) dropPool() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.restarts++
-	return b.n.Forget()
+	return b.node.Forget()
 }
 
 // restart kills the node.
 func (b *gethBackend) restart(down time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.n.Kill(); err != nil {
+	if err := b.node.Kill(); err != nil {
 		return err
 	}
 	time.Sleep(down)
 	b.restarts++
-	return b.n.Resume(min(gethLoses, mayLose-(b.highest-b.n.Height())))
+	return b.node.Resume(min(gethLostBlocks, maxLostBlocks-(b.highestBlock-b.node.Height())))
 }
 
 func (b *gethBackend) report() report {

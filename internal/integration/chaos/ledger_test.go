@@ -21,11 +21,11 @@ import (
 
 // The kinds of ledgers.
 const (
-	sawtoothNode = "sawtooth"
-	unforgiving  = "unforgiving" // executes a batch each time it is sent
-	evmNode      = "anvil"       // with intents
-	evmSigned    = "signed"      // anvil, with signed transactions
-	gethNode     = "geth"        // with intents
+	sawtoothNode      = "sawtooth"
+	unforgivingLedger = "unforgiving" // executes a batch each time it is sent
+	evmNode           = "anvil"       // with intents
+	evmSigned         = "signed"      // anvil, with signed transactions
+	gethNode          = "geth"        // with intents
 )
 
 // lateArrival is the LateArrival of the unforgiving ledger. A machine that does ten things at once
@@ -36,13 +36,13 @@ const lateArrival = 800 * time.Millisecond
 type report struct {
 	Executed []execution // committed batches, in order
 	Invalid  []batch.ID  // batches that ended Invalid
-	Late     []late
+	Late     []latePost
 	Posted   []post // requests that the unforgiving ledger may have accepted, in order
 	Posts    int
 	Restarts int
-	Foreign  int    // number of executed transactions that the test did not add
-	Used     []use  // nonces that these transactions used
-	Breach   string // a broken promise that the ledger itself found
+	Foreign  int         // number of executed transactions that the test did not add
+	Used     []usedNonce // nonces that these transactions used
+	Breach   string      // a broken promise that the ledger itself found
 }
 
 type execution struct {
@@ -56,8 +56,8 @@ type post struct {
 	At     time.Time
 }
 
-// use is a nonce that a transaction of another sender has used.
-type use struct {
+// usedNonce is a nonce that a transaction of another sender has used.
+type usedNonce struct {
 	Service batch.ServiceID
 	Nonce   uint64
 }
@@ -67,11 +67,11 @@ func onChain(ledger string) bool {
 	return ledger == evmNode || ledger == evmSigned || ledger == gethNode
 }
 
-// late is a POST that arrived later than its sender's claim and LateArrival allow. This happens
-// only if the sender was frozen just before it wrote. It is the one hole that
+// latePost is a POST that arrived later than its sender's claim and LateArrival allow. This
+// happens only if the sender was frozen just before it wrote. It is the one hole that
 // docs/design.md#promise-3-at-most-once names, so the ledger does not accept the POST, and the
 // parent checks that the sender was frozen.
-type late struct {
+type latePost struct {
 	Worker   string
 	ID       batch.ID
 	Deadline time.Time
@@ -93,19 +93,19 @@ func serveLedger(j job, in io.Reader, out io.Writer) error {
 	var err error
 	switch j.Ledger {
 	case sawtoothNode:
-		b, err = newNode(j.Seed)
+		b, err = newSawtoothBackend(j.Seed)
 	case evmNode, evmSigned:
 		b, err = newAnvil(j.Dir, j.Ledger == evmSigned)
 	case gethNode:
 		b, err = newGeth(j.Dir)
 	default:
-		b, err = newWire(j.Seed)
+		b, err = newWireServer(j.Seed)
 	}
 	if err != nil {
 		return err
 	}
 	if c, is := b.(chain); is {
-		steer(mux, c)
+		serveControls(mux, c)
 	}
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
 		ms, err := strconv.Atoi(r.URL.Query().Get("down"))
@@ -129,10 +129,10 @@ func serveLedger(j job, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// node is a Sawtooth validator. Only its chain is durable.
-type node struct{ *sawtoothtest.Node }
+// sawtoothBackend is a Sawtooth validator. Only its chain is durable.
+type sawtoothBackend struct{ *sawtoothtest.Node }
 
-func newNode(seed uint64) (backend, error) {
+func newSawtoothBackend(seed uint64) (backend, error) {
 	n, err := sawtoothtest.Listen(&sawtoothtest.Options{
 		BlockInterval: 25 * time.Millisecond, CacheTime: time.Second,
 		Faults: &sawtoothtest.Faults{
@@ -140,19 +140,19 @@ func newNode(seed uint64) (backend, error) {
 			Latency: 0.3, MaxLatency: 60 * time.Millisecond,
 		},
 	})
-	return node{n}, err
+	return sawtoothBackend{n}, err
 }
 
-func (n node) url() string { return n.URL() }
+func (n sawtoothBackend) url() string { return n.URL() }
 
-func (n node) restart(down time.Duration) error {
+func (n sawtoothBackend) restart(down time.Duration) error {
 	n.Stop()
 	n.Restart()
 	time.Sleep(down)
 	return n.Resume()
 }
 
-func (n node) report() (r report) {
+func (n sawtoothBackend) report() (r report) {
 	for _, id := range n.Chain() {
 		r.Executed = append(r.Executed, execution{ID: id})
 	}
@@ -171,34 +171,34 @@ func (n node) report() (r report) {
 	return r
 }
 
-// wire serves the in-process ledger over a socket.
-type wire struct {
+// wireServer serves the in-process ledger over a socket.
+type wireServer struct {
 	ledger *ledgermem.Ledger
 	addr   string
 
-	mu     sync.Mutex
-	server *http.Server
-	served chan struct{}
-	late   []late
-	posted []post
+	mu        sync.Mutex
+	server    *http.Server
+	served    chan struct{}
+	latePosts []latePost
+	posts     []post
 }
 
-func newWire(seed uint64) (backend, error) {
+func newWireServer(seed uint64) (backend, error) {
 	traits := ledgermem.Unforgiving(lateArrival)
 	faults := ledgermem.Faults{
 		Seed: seed, LostReply: 0.02, LostRequest: 0.02, Late: 0.02, Busy: 0.02,
 		MaxLatency: 60 * time.Millisecond, MaxDelay: lateArrival / 2,
 	}
-	w := &wire{
+	w := &wireServer{
 		ledger: ledgermem.New(&ledgermem.Options{Traits: &traits, CommitAfter: 25 * time.Millisecond, Fault: faults.Fault}),
 		addr:   "127.0.0.1:0",
 	}
 	return w, w.listen()
 }
 
-func (w *wire) url() string { return "http://" + w.addr }
+func (w *wireServer) url() string { return "http://" + w.addr }
 
-func (w *wire) listen() error {
+func (w *wireServer) listen() error {
 	l, err := net.Listen("tcp", w.addr)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (w *wire) listen() error {
 }
 
 // restart forgets every status, and the batches that were accepted and not executed.
-func (w *wire) restart(down time.Duration) error {
+func (w *wireServer) restart(down time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.server.Close(); err != nil {
@@ -226,7 +226,7 @@ func (w *wire) restart(down time.Duration) error {
 	return w.listen()
 }
 
-func (w *wire) report() (r report) {
+func (w *wireServer) report() (r report) {
 	for _, e := range w.ledger.Journal() {
 		switch e.Kind {
 		case ledgermem.Executed:
@@ -244,11 +244,11 @@ func (w *wire) report() (r report) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.Late, r.Posted = w.late, w.posted
+	r.Late, r.Posted = w.latePosts, w.posts
 	return r
 }
 
-func (w *wire) handler() http.Handler {
+func (w *wireServer) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /submit", w.submit)
 	mux.HandleFunc("POST /statuses", func(rw http.ResponseWriter, r *http.Request) {
@@ -280,7 +280,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 	_ = json.NewEncoder(w).Encode(v) // an error means that the client has gone
 }
 
-func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
+func (w *wireServer) submit(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client has gone before the ledger took the batch
@@ -299,7 +299,7 @@ func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
 	a := batch.Attempt{Key: batch.Key{Service: batch.ServiceID(q.Get("service")), ID: batch.ID(q.Get("id"))}, Number: n, Payload: body}
 	if now, deadline := time.Now(), time.Unix(0, ns); now.Sub(deadline) > lateArrival {
 		w.mu.Lock()
-		w.late = append(w.late, late{q.Get("worker"), a.ID, deadline, now})
+		w.latePosts = append(w.latePosts, latePost{q.Get("worker"), a.ID, deadline, now})
 		w.mu.Unlock()
 		rw.WriteHeader(http.StatusGatewayTimeout)
 		return
@@ -309,7 +309,7 @@ func (w *wire) submit(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.mu.Lock()
-	w.posted = append(w.posted, post{a.ID, q.Get("worker"), time.Now()})
+	w.posts = append(w.posts, post{a.ID, q.Get("worker"), time.Now()})
 	w.mu.Unlock()
 	switch err := w.ledger.Submit(r.Context(), a); dlt.Kind(err) {
 	case "":

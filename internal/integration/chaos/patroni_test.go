@@ -41,19 +41,19 @@ func TestPatroni(t *testing.T) {
 	} {
 		t.Run(m.mode, func(t *testing.T) {
 			w := newPatroniWorld(t, m)
-			f, err := w.deal(*chaosSeed, *patroniFaults, *patroniTime)
+			f, err := w.injectFaults(*chaosSeed, *patroniFaults, *patroniTime)
 			require.NoError(t, err)
-			acked := w.add.end()
-			require.NoError(t, m.whole())
-			w.rest(w.store())
+			acked := w.producer.end()
+			require.NoError(t, m.waitUntilComplete())
+			w.waitUntilFinal(w.store())
 			m.end()
-			for _, k := range w.kinds() {
+			for _, k := range w.faultKinds() {
 				t.Logf("%4d %s", f.count[k.name], k.name)
 			}
 			if m.synchronous {
 				w.check(w.store(), acked)
 			}
-			m.judge(w, acked, f)
+			m.checkResult(w, acked, f)
 		})
 	}
 }
@@ -63,46 +63,46 @@ type patroni struct {
 	mode                string
 	synchronous, pauses bool
 
-	cluster *pgtest.Patroni
-	reach   [3][3]*proxy // the proxies between nodes
-	front   *proxy       // the test's own proxy to the primary
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
+	cluster      *pgtest.Patroni
+	nodeProxies  [3][3]*proxy // the proxies between nodes
+	primaryProxy *proxy       // the test's own proxy to the primary
+	stop         context.CancelFunc
+	wg           sync.WaitGroup
 
-	mu        sync.Mutex
-	primary   *pgtest.Node
-	beside    int // the worker on the primary's side of a partition; -1 if there is none
-	failovers int
-	resumed   int // how often a person has looked and resumed everything
-	acted     int // number of batches that this person has ended
+	mu             sync.Mutex
+	primary        *pgtest.Node
+	isolatedWorker int // the worker on the primary's side of a partition; -1 if there is none
+	failoverCount  int
+	resumeCount    int // how often a person has looked and resumed everything
+	endedCount     int // number of batches that this person has ended
 }
 
 // newPatroniWorld starts a cluster, a ledger and workers.
 func newPatroniWorld(t *testing.T, p *patroni) *world {
-	p.beside = -1
+	p.isolatedWorker = -1
 	p.cluster = pgtest.NewPatroni(t, p.synchronous, func(node, place int, own string) string {
 		x := newProxy(t, own)
 		if place == pgtest.NodeRaft {
 			x.name = raftNode
 		}
-		p.reach[node][place] = x
+		p.nodeProxies[node][place] = x
 		return x.addr()
 	})
 	p.primary = p.cluster.Primary()
 	require.NotNil(t, p.primary)
-	p.front = newProxy(t, p.primary.Addr(pgtest.NodePostgres))
-	w := &world{t: t, kind: unforgiving, patroni: p, at: p.front.addr()}
-	w.open(3)
+	p.primaryProxy = newProxy(t, p.primary.Addr(pgtest.NodePostgres))
+	w := &world{t: t, ledgerKind: unforgivingLedger, patroni: p, dbAddress: p.primaryProxy.addr()}
+	w.startAll(3)
 	for _, s := range w.slots {
-		s.database.point(p.primary.Addr(pgtest.NodePostgres))
+		s.database.redirectAndCut(p.primary.Addr(pgtest.NodePostgres))
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	t.Cleanup(p.end)
-	p.wg.Go(func() { p.lead(ctx, w) })
+	p.wg.Go(func() { p.followPrimary(ctx, w) })
 	if p.pauses {
 		st := w.store()
-		p.wg.Go(func() { p.person(ctx, w, st) })
+		p.wg.Go(func() { p.resumeAsPerson(ctx, w, st) })
 	}
 	return w
 }
@@ -134,14 +134,14 @@ func raftNode(first []byte) string {
 	return ""
 }
 
-// lead does the work of HAProxy, by Patroni's own health check: it directs the workers and the
-// test to the primary. It cuts the connections of some workers to the old primary; other workers
-// keep theirs until the old primary closes them.
-func (p *patroni) lead(ctx context.Context, w *world) {
+// followPrimary does the work of HAProxy, by Patroni's own health check: it directs the workers
+// and the test to the primary. It cuts the connections of some workers to the old primary; other
+// workers keep theirs until the old primary closes them.
+func (p *patroni) followPrimary(ctx context.Context, w *world) {
 	for ctx.Err() == nil {
-		pause(ctx, 100*time.Millisecond)
+		sleepFor(ctx, 100*time.Millisecond)
 		p.mu.Lock()
-		was, beside := p.primary, p.beside
+		was, beside := p.primary, p.isolatedWorker
 		p.mu.Unlock()
 		if beside < 0 && was.IsPrimary() {
 			continue
@@ -153,24 +153,24 @@ func (p *patroni) lead(ctx context.Context, w *world) {
 		now := p.cluster.Nodes[at]
 		p.mu.Lock()
 		p.primary = now
-		p.failovers++
+		p.failoverCount++
 		p.mu.Unlock()
 		to := now.Addr(pgtest.NodePostgres)
-		p.front.point(to)
+		p.primaryProxy.redirectAndCut(to)
 		for i, s := range w.slots {
 			switch {
 			case i == beside:
 			case i%2 == 0:
-				s.database.point(to)
+				s.database.redirectAndCut(to)
 			default:
-				s.database.lead(to)
+				s.database.redirect(to)
 			}
 		}
 	}
 }
 
-// whole waits until the cluster is complete.
-func (p *patroni) whole() error {
+// waitUntilComplete waits until the cluster is complete.
+func (p *patroni) waitUntilComplete() error {
 	until := time.Now().Add(4 * time.Minute)
 	for !p.cluster.IsWhole() {
 		if time.Now().After(until) {
@@ -181,8 +181,8 @@ func (p *patroni) whole() error {
 	return nil
 }
 
-// another waits until a node other than n is the primary.
-func (p *patroni) another(n *pgtest.Node) error {
+// waitForOtherPrimary waits until a node other than n is the primary.
+func (p *patroni) waitForOtherPrimary(n *pgtest.Node) error {
 	until := time.Now().Add(2 * time.Minute)
 	for {
 		p.mu.Lock()
@@ -198,106 +198,106 @@ func (p *patroni) another(n *pgtest.Node) error {
 	}
 }
 
-// patroniKinds are the faults of a Patroni cluster.
-var patroniKinds = []fault{
-	ofPrimary("primary killed", func(p *patroni, n *pgtest.Node, _ int, _ *faults) error {
+// patroniFaultKinds are the faults of a Patroni cluster.
+var patroniFaultKinds = []fault{
+	primaryFault("primary killed", func(p *patroni, n *pgtest.Node, _ int, _ *faultInjector) error {
 		n.Kill()
-		return errors.Join(p.another(n), n.Start())
+		return errors.Join(p.waitForOtherPrimary(n), n.Start())
 	}),
-	ofPrimary("primary frozen", func(p *patroni, n *pgtest.Node, _ int, _ *faults) error {
+	primaryFault("primary frozen", func(p *patroni, n *pgtest.Node, _ int, _ *faultInjector) error {
 		err := n.Freeze()
 		if err == nil {
-			err = p.another(n)
+			err = p.waitForOtherPrimary(n)
 		}
 		time.Sleep(time.Second)
 		return errors.Join(err, n.Resume())
 	}),
-	ofPrimary("primary cut off, and a worker with it", func(p *patroni, n *pgtest.Node, at int, f *faults) error {
+	primaryFault("primary cut off, and a worker with it", func(p *patroni, n *pgtest.Node, at int, f *faultInjector) error {
 		beside := at // the number of a worker
 		p.mu.Lock()
-		p.beside = beside
+		p.isolatedWorker = beside
 		p.mu.Unlock()
-		for _, x := range p.reach[at] {
+		for _, x := range p.nodeProxies[at] {
 			x.cut(true)
 		}
-		for other := range p.reach {
-			p.reach[other][pgtest.NodeRaft].bar(p.reach[at][pgtest.NodeRaft].addr())
+		for other := range p.nodeProxies {
+			p.nodeProxies[other][pgtest.NodeRaft].barClient(p.nodeProxies[at][pgtest.NodeRaft].addr())
 		}
-		p.front.cut(true)
-		for i, s := range f.w.slots {
+		p.primaryProxy.cut(true)
+		for i, s := range f.world.slots {
 			if i != beside {
 				s.database.cut(true)
 			}
 		}
-		err := p.another(n)
-		p.front.cut(false)
-		for _, s := range f.w.slots {
+		err := p.waitForOtherPrimary(n)
+		p.primaryProxy.cut(false)
+		for _, s := range f.world.slots {
 			s.database.cut(false)
 		}
 		time.Sleep(2 * time.Second)
-		for other := range p.reach {
-			p.reach[other][pgtest.NodeRaft].bar("")
+		for other := range p.nodeProxies {
+			p.nodeProxies[other][pgtest.NodeRaft].barClient("")
 		}
-		for _, x := range p.reach[at] {
+		for _, x := range p.nodeProxies[at] {
 			x.cut(false)
 		}
 		p.mu.Lock()
-		p.beside = -1
-		f.w.slots[beside].database.point(p.primary.Addr(pgtest.NodePostgres))
+		p.isolatedWorker = -1
+		f.world.slots[beside].database.redirectAndCut(p.primary.Addr(pgtest.NodePostgres))
 		p.mu.Unlock()
 		return err
 	}),
-	ofPrimary("PostgreSQL of the primary killed", func(p *patroni, n *pgtest.Node, _ int, _ *faults) error {
+	primaryFault("PostgreSQL of the primary killed", func(p *patroni, n *pgtest.Node, _ int, _ *faultInjector) error {
 		n.Crash()
 		time.Sleep(3 * time.Second)
 		return nil
 	}),
 }
 
-// ofPrimary makes a fault of the primary. In three of four cases the standbys lag behind. It ends
-// once the cluster is complete again.
-func ofPrimary(name string, do func(p *patroni, n *pgtest.Node, at int, f *faults) error) fault {
-	return fault{name, only("primary"), func(f *faults, _ string, d draw) error {
-		p := f.w.patroni
-		if err := p.whole(); err != nil {
+// primaryFault makes a fault of the primary. In three of four cases the standbys lag behind. It
+// ends once the cluster is complete again.
+func primaryFault(name string, do func(p *patroni, n *pgtest.Node, at int, f *faultInjector) error) fault {
+	return fault{name, fixedObject("primary"), func(f *faultInjector, _ string, d randomPair) error {
+		p := f.world.patroni
+		if err := p.waitUntilComplete(); err != nil {
 			return err
 		}
 		p.mu.Lock()
 		n := p.primary
 		p.mu.Unlock()
 		at := slices.Index(p.cluster.Nodes, n)
-		if behind := p.reach[at][pgtest.NodePostgres]; d[1] < 0.75 {
-			behind.swallow()
-			time.Sleep(d.between(0, 300*time.Millisecond, 2*time.Second))
+		if behind := p.nodeProxies[at][pgtest.NodePostgres]; d[1] < 0.75 {
+			behind.holdBytes()
+			time.Sleep(d.durationBetween(0, 300*time.Millisecond, 2*time.Second))
 		}
 		err := do(p, n, at, f)
-		p.reach[at][pgtest.NodePostgres].cut(false) // the standbys never get the commits that they lack
-		p.reach[at][pgtest.NodePostgres].open()
-		return errors.Join(err, p.whole())
+		p.nodeProxies[at][pgtest.NodePostgres].cut(false) // the standbys never get the commits that they lack
+		p.nodeProxies[at][pgtest.NodePostgres].releaseBytes()
+		return errors.Join(err, p.waitUntilComplete())
 	}}
 }
 
-// person waits until everything is paused, compares the store with the ledger, ends the batches
-// that the ledger has executed, and resumes everything.
-func (p *patroni) person(ctx context.Context, w *world, st *postgres.Store) {
-	ledger, err := job{Ledger: w.kind, URL: w.ledger.said[0]}.client()
+// resumeAsPerson waits until everything is paused, compares the store with the ledger, ends the
+// batches that the ledger has executed, and resumes everything.
+func (p *patroni) resumeAsPerson(ctx context.Context, w *world, st *postgres.Store) {
+	ledger, err := job{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0]}.newClient()
 	if err != nil {
 		w.t.Error(err)
 		return
 	}
-	runner, err := dltbatch.New(st, ledger, job{Ledger: w.kind}.options())
+	runner, err := dltbatch.New(st, ledger, job{Ledger: w.ledgerKind}.options())
 	if err != nil {
 		w.t.Error(err)
 		return
 	}
 	for ctx.Err() == nil {
-		pause(ctx, 300*time.Millisecond)
+		sleepFor(ctx, 300*time.Millisecond)
 		seen, err := st.Control(ctx, batch.Everything())
 		if err != nil || seen.PausedAt.IsZero() {
 			continue
 		}
-		pause(ctx, requestTimeout+lateArrival+claimTTL) // requests under way arrive in this time
-		if p.compare(ctx, w, st, runner) != nil {
+		sleepFor(ctx, requestTimeout+lateArrival+claimTTL) // requests under way arrive in this time
+		if p.endExecuted(ctx, w, st, runner) != nil {
 			continue
 		}
 		if seen, err = st.Control(ctx, batch.Everything()); err != nil || seen.PausedAt.IsZero() {
@@ -305,16 +305,16 @@ func (p *patroni) person(ctx context.Context, w *world, st *postgres.Store) {
 		}
 		if _, err = runner.Resume(ctx, seen, batch.By{Actor: "a person", Reason: "compared with the ledger"}); err == nil {
 			p.mu.Lock()
-			p.resumed++
+			p.resumeCount++
 			p.mu.Unlock()
 		}
 	}
 }
 
-// compare ends the waiting batches that the ledger has executed.
-func (p *patroni) compare(ctx context.Context, w *world, st *postgres.Store, runner *dltbatch.Runner) error {
+// endExecuted ends the waiting batches that the ledger has executed.
+func (p *patroni) endExecuted(ctx context.Context, w *world, st *postgres.Store, runner *dltbatch.Runner) error {
 	var r report
-	if err := w.control("GET", "/report", &r); err != nil {
+	if err := w.controlLedger("GET", "/report", &r); err != nil {
 		return err
 	}
 	executed := map[batch.ID]bool{}
@@ -333,7 +333,7 @@ func (p *patroni) compare(ctx context.Context, w *world, st *postgres.Store, run
 		}
 		if refused == nil {
 			p.mu.Lock()
-			p.acted++
+			p.endedCount++
 			p.mu.Unlock()
 		} else if seen.State == batch.Queued {
 			err = refused

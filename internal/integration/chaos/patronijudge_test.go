@@ -26,15 +26,15 @@ type tally struct {
 	byOthers int // those of doubled that another worker, still alive, had posted before
 }
 
-// judge compares the acknowledged batches with the database, the ledger and the workers' reports.
-// Each living worker reports what it has lost. No batch that a living worker has posted is posted
-// again, if that worker posts it itself, or if everything is paused until a person has looked.
-// With synchronous_mode nothing is lost or executed twice, and no worker reports a loss.
-func (p *patroni) judge(w *world, acked []addition, f *faults) {
+// checkResult compares the acknowledged batches with the database, the ledger and the workers'
+// reports. Each living worker reports what it has lost. No batch that a living worker has posted
+// is posted again, if that worker posts it itself, or if everything is paused until a person has
+// looked. With synchronous_mode nothing is lost or executed twice, and no worker reports a loss.
+func (p *patroni) checkResult(w *world, acked []addition, f *faultInjector) {
 	var r report
-	require.NoError(w.t, w.control("GET", "/report", &r))
-	there := w.stored()
-	said := w.said()
+	require.NoError(w.t, w.controlLedger("GET", "/report", &r))
+	there := w.storedBatches()
+	said := w.lossReports()
 	var n tally
 	for _, a := range acked {
 		for _, b := range a.batches {
@@ -44,12 +44,12 @@ func (p *patroni) judge(w *world, acked []addition, f *faults) {
 			}
 			n.lost++
 			switch {
-			case said[a.by].After(a.to):
+			case said[a.ackedBy].After(a.to):
 				n.known++
-			case w.killed(a.by):
+			case w.wasKilled(a.ackedBy):
 				n.unknown++
 			default:
-				w.t.Errorf("%s/%s was acknowledged by %s, and is lost, and %[3]s has not said so", b.Service, b.ID, a.by)
+				w.t.Errorf("%s/%s was acknowledged by %s, and is lost, and %[3]s has not said so", b.Service, b.ID, a.ackedBy)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (p *patroni) judge(w *world, acked []addition, f *faults) {
 		own, alive := true, false
 		for _, x := range before {
 			own = own && x.Worker == last.Worker
-			alive = alive || !w.killedBefore(x.Worker, last.At)
+			alive = alive || !w.wasKilledBefore(x.Worker, last.At)
 		}
 		switch {
 		case own:
@@ -97,7 +97,7 @@ func (p *patroni) judge(w *world, acked []addition, f *faults) {
 		assert.Zero(w.t, n.byOthers, "executed twice, the first time by a worker that was alive")
 	}
 	var primary []string
-	for _, k := range patroniKinds {
+	for _, k := range patroniFaultKinds {
 		primary = append(primary, fmt.Sprintf("%d %s", f.count[k.name], k.name))
 	}
 	others := 0
@@ -107,12 +107,12 @@ func (p *patroni) judge(w *world, acked []addition, f *faults) {
 		}
 	}
 	w.t.Logf("| mode | faults of the primary | failovers | other faults | acknowledged | executed | lost | reported | of killed workers | doubled | of living workers | paused and resumed |")
-	w.t.Logf("| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d (%d batches ended) |", p.mode, strings.Join(primary, ", "), p.failovers, others,
-		n.added, len(times), n.lost, n.known, n.unknown, n.doubled, n.byOthers, p.resumed, p.acted)
+	w.t.Logf("| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d (%d batches ended) |", p.mode, strings.Join(primary, ", "), p.failoverCount, others,
+		n.added, len(times), n.lost, n.known, n.unknown, n.doubled, n.byOthers, p.resumeCount, p.endedCount)
 }
 
-// stored returns the ids of all batches in the database.
-func (w *world) stored() map[batch.ID]bool {
+// storedBatches returns the ids of all batches in the database.
+func (w *world) storedBatches() map[batch.ID]bool {
 	st, there := w.store(), map[batch.ID]bool{}
 	var after store.Cursor
 	for {
@@ -127,8 +127,8 @@ func (w *world) stored() map[batch.ID]bool {
 	}
 }
 
-// said returns when each worker last reported lost commits.
-func (w *world) said() map[string]time.Time {
+// lossReports returns when each worker last reported lost commits.
+func (w *world) lossReports() map[string]time.Time {
 	files, err := filepath.Glob(filepath.Join(w.dir, "*.audit"))
 	require.NoError(w.t, err)
 	said := map[string]time.Time{}
@@ -138,7 +138,7 @@ func (w *world) said() map[string]time.Time {
 		lines := bufio.NewScanner(file)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
-			var e entry
+			var e auditEntry
 			require.NoError(w.t, json.Unmarshal(lines.Bytes(), &e))
 			if e.Op == "lost" {
 				said[strings.TrimSuffix(filepath.Base(name), ".audit")] = e.At

@@ -19,18 +19,18 @@ import (
 
 // process is a child: this test binary with a job.
 type process struct {
-	name  string
-	said  []string // the words of its first line
-	cmd   *exec.Cmd
-	stdin io.Closer
-	ended chan struct{}
-	err   error // the error with which it ended
-	tail  tail  // the end of its standard error
+	name      string
+	firstLine []string // the words of its first line
+	cmd       *exec.Cmd
+	stdin     io.Closer
+	ended     chan struct{}
+	err       error      // the error with which it ended
+	tail      tailBuffer // the end of its standard error
 }
 
-// spawn starts a child and waits for its first line. The kernel kills the child when this process
-// dies, even while the child is stopped.
-func spawn(j job) (*process, error) {
+// startChild starts a child and waits for its first line. The kernel kills the child when this
+// process dies, even while the child is stopped.
+func startChild(j job) (*process, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func spawn(j job) (*process, error) {
 	defer timer.Stop()
 	select {
 	case text := <-line:
-		if p.said = strings.Fields(text); len(p.said) > 0 {
+		if p.firstLine = strings.Fields(text); len(p.firstLine) > 0 {
 			return p, nil
 		}
 		<-p.ended
@@ -105,8 +105,8 @@ func (p *process) stop() error {
 	return nil
 }
 
-// died reports whether the child ended on its own.
-func (p *process) died() error {
+// exitError reports whether the child ended on its own.
+func (p *process) exitError() error {
 	select {
 	case <-p.ended:
 		return errors.Join(fmt.Errorf("%s ended by itself: %s", p.name, &p.tail), p.err)
@@ -115,14 +115,14 @@ func (p *process) died() error {
 	}
 }
 
-// tail keeps the last bytes written to it.
-type tail struct {
+// tailBuffer keeps the last bytes written to it.
+type tailBuffer struct {
 	mu   sync.Mutex
 	text []byte
 }
 
 // Write implements [io.Writer].
-func (t *tail) Write(b []byte) (int, error) {
+func (t *tailBuffer) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, b...)
@@ -132,7 +132,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *tail) String() string {
+func (t *tailBuffer) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)

@@ -24,38 +24,38 @@ import (
 // Sizes of the producers. In some lanes two producers add at the same time; in these only Adds
 // that do not overlap have an order.
 const (
-	lanes      = 14
-	sharedFrom = 11 // from this number on, lanes have two producers
-	addPause   = 350 * time.Millisecond
-	backlog    = 250 // number of open batches from which nothing is added
+	laneCount       = 14
+	firstSharedLane = 11 // from this number on, lanes have two producers
+	addPause        = 350 * time.Millisecond
+	backlog         = 250 // number of open batches from which nothing is added
 )
 
 // addition is an Add, from before its first attempt until it was acknowledged.
 type addition struct {
 	batches  []batch.Batch
 	from, to time.Time
-	by       string // the worker that acknowledged it
+	ackedBy  string // the worker that acknowledged it
 }
 
 // producer adds through the workers and remembers the acknowledged Adds.
 type producer struct {
-	w      *world
+	world  *world
 	signer sawtooth.Signer
 	client *http.Client
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
-	full   atomic.Bool
+	isFull atomic.Bool
 
-	mu     sync.Mutex
-	acked  []addition
-	nonces map[batch.ID]use // of signed transactions
-	again  int              // number of Adds that failed or whose outcome was unknown
-	errs   []error
+	mu         sync.Mutex
+	acked      []addition
+	nonces     map[batch.ID]usedNonce // of signed transactions
+	failedAdds int                    // number of Adds that failed or whose outcome was unknown
+	errs       []error
 }
 
 // lane returns the service of a lane.
 func (w *world) lane(i int) batch.ServiceID {
-	if onChain(w.kind) {
+	if onChain(w.ledgerKind) {
 		return batch.ServiceID(payer(i).Address())
 	}
 	return batch.ServiceID(fmt.Sprintf("lane%02d", i))
@@ -64,16 +64,16 @@ func (w *world) lane(i int) batch.ServiceID {
 // backlog returns the number of open batches that is enough. A lane of a chain takes seconds for
 // each batch, and has several under way.
 func (w *world) backlog() int {
-	if onChain(w.kind) {
-		return 3 * lanes
+	if onChain(w.ledgerKind) {
+		return 3 * laneCount
 	}
 	return backlog
 }
 
 // addPause is the mean pause between the Adds of a producer.
 func (w *world) addPause() time.Duration {
-	if onChain(w.kind) {
-		return deep * blockEvery / 3
+	if onChain(w.ledgerKind) {
+		return settledDepth * blockInterval / 3
 	}
 	return addPause
 }
@@ -82,17 +82,17 @@ func newProducer(w *world) *producer {
 	key, err := sawtooth.GeneratePrivateKey()
 	require.NoError(w.t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	p := &producer{w: w, signer: key, stop: stop, nonces: map[batch.ID]use{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: addFor + 500*time.Millisecond}}
+	p := &producer{world: w, signer: key, stop: stop, nonces: map[batch.ID]usedNonce{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: addTimeLimit + 500*time.Millisecond}}
 	st := w.store()
 	p.wg.Go(func() { p.watch(ctx, st) })
-	for lane := range lanes {
+	for lane := range laneCount {
 		n := 1
-		if lane >= sharedFrom && w.kind != evmSigned { // the sender of signed transactions counts the nonces itself
+		if lane >= firstSharedLane && w.ledgerKind != evmSigned { // the sender of signed transactions counts the nonces itself
 			n = 2
 		}
 		for i := range n {
 			rng := rand.New(rand.NewPCG(*chaosSeed, uint64(lane*2+i)))
-			p.wg.Go(func() { p.fill(ctx, w.lane(lane), rng) })
+			p.wg.Go(func() { p.fillLane(ctx, w.lane(lane), rng) })
 		}
 	}
 	w.t.Cleanup(func() { stop(); p.wg.Wait() })
@@ -103,7 +103,7 @@ func newProducer(w *world) *producer {
 func (p *producer) end() []addition {
 	p.stop()
 	p.wg.Wait()
-	require.NoError(p.w.t, errors.Join(p.errs...))
+	require.NoError(p.world.t, errors.Join(p.errs...))
 	return p.acked
 }
 
@@ -118,33 +118,33 @@ func (p *producer) watch(ctx context.Context, st store.Store) {
 		case <-tick.C:
 		}
 		open, _, err := st.List(ctx, store.ListQuery{Open: true, Limit: backlog})
-		p.full.Store(err == nil && len(open) >= p.w.backlog())
+		p.isFull.Store(err == nil && len(open) >= p.world.backlog())
 	}
 }
 
-func (p *producer) fill(ctx context.Context, lane batch.ServiceID, rng *rand.Rand) {
+func (p *producer) fillLane(ctx context.Context, lane batch.ServiceID, rng *rand.Rand) {
 	for n := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Duration(rng.Int64N(int64(2 * p.w.addPause())))):
+		case <-time.After(time.Duration(rng.Int64N(int64(2 * p.world.addPause())))):
 		}
-		if p.full.Load() {
+		if p.isFull.Load() {
 			continue
 		}
 		a := addition{from: time.Now()}
 		for range 1 + rng.IntN(3) {
 			b, err := p.batch(lane, n, rng)
 			if err != nil {
-				p.failed(err)
+				p.noteError(err)
 				return
 			}
 			a.batches = append(a.batches, b)
 			n++
 		}
 		var err error
-		if a.by, err = p.repeat(ctx, a.batches, rng); err != nil {
-			p.failed(err)
+		if a.ackedBy, err = p.addUntilAcked(ctx, a.batches, rng); err != nil {
+			p.noteError(err)
 			return
 		}
 		a.to = time.Now()
@@ -154,34 +154,34 @@ func (p *producer) fill(ctx context.Context, lane batch.ServiceID, rng *rand.Ran
 	}
 }
 
-func (p *producer) failed(err error) {
+func (p *producer) noteError(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.errs = append(p.errs, err)
 }
 
-// repeat adds the same bytes through one worker after another until one has acknowledged them, and
-// returns that worker's name. After the last fault this must not take long.
-func (p *producer) repeat(ctx context.Context, batches []batch.Batch, rng *rand.Rand) (by string, err error) {
+// addUntilAcked adds the same bytes through one worker after another until one has acknowledged
+// them, and returns that worker's name. After the last fault this must not take long.
+func (p *producer) addUntilAcked(ctx context.Context, batches []batch.Batch, rng *rand.Rand) (by string, err error) {
 	body, err := json.Marshal(batches)
 	if err != nil {
 		return "", err
 	}
 	var over time.Time
 	for {
-		worker := p.w.slots[rng.IntN(len(p.w.slots))].current()
-		said, err := p.post(worker.said[0], body)
+		worker := p.world.slots[rng.IntN(len(p.world.slots))].current()
+		said, err := p.post(worker.firstLine[0], body)
 		if err == nil {
 			return worker.name, nil
 		}
 		if ctx.Err() != nil && over.IsZero() {
-			over = time.Now().Add(p.w.restFor() / 2)
+			over = time.Now().Add(p.world.restTimeLimit() / 2)
 		}
 		if !over.IsZero() && time.Now().After(over) {
 			return "", fmt.Errorf("add %s: %w", batches[0].Key(), err)
 		}
 		p.mu.Lock()
-		p.again++
+		p.failedAdds++
 		p.mu.Unlock()
 		if bytes.Contains(said, []byte(batch.ErrConflict.Error())) {
 			return "", fmt.Errorf("add %s: %w", batches[0].Key(), err)
@@ -211,21 +211,21 @@ const (
 
 // batch returns batch n of a lane. Ids do not follow the order of adding.
 func (p *producer) batch(lane batch.ServiceID, n int, rng *rand.Rand) (batch.Batch, error) {
-	if p.w.kind == sawtoothNode {
+	if p.world.ledgerKind == sawtoothNode {
 		payload, address := sawtoothtest.Set(string(lane), int64(n))
 		return sawtooth.Build(p.signer, lane, sawtooth.Transaction{
 			FamilyName: "intkey", FamilyVersion: "1.0", Nonce: fmt.Sprint(rng.Uint64()),
 			Inputs: []string{address}, Outputs: []string{address}, Payload: payload,
 		})
 	}
-	if p.w.kind == evmNode || p.w.kind == gethNode {
-		return intent(lane, rng)
+	if p.world.ledgerKind == evmNode || p.world.ledgerKind == gethNode {
+		return newIntent(lane, rng)
 	}
-	if p.w.kind == evmSigned {
-		b, err := payment(lane, uint64(n))
+	if p.world.ledgerKind == evmSigned {
+		b, err := newPayment(lane, uint64(n))
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.nonces[b.ID] = use{lane, uint64(n)}
+		p.nonces[b.ID] = usedNonce{lane, uint64(n)}
 		return b, err
 	}
 	word := "fine"

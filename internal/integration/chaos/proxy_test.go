@@ -16,27 +16,27 @@ import (
 type proxy struct {
 	listener net.Listener
 
-	mu     sync.Mutex
-	target string
-	refuse bool
-	delay  time.Duration // in each direction
-	hole   chan struct{} // not nil while no bytes pass; closed when they pass again
-	links  map[*link]struct{}
-	barred string                    // the client that gets no connection; "" for none
-	name   func(first []byte) string // returns the client's name from its first bytes; may be nil
-	wg     sync.WaitGroup
+	mu         sync.Mutex
+	target     string
+	refusesNew bool
+	delay      time.Duration // in each direction
+	hole       chan struct{} // not nil while no bytes pass; closed when they pass again
+	links      map[*link]struct{}
+	barred     string                    // the client that gets no connection; "" for none
+	name       func(first []byte) string // returns the client's name from its first bytes; may be nil
+	wg         sync.WaitGroup
 }
 
 // link is a connection through the proxy.
 type link struct {
-	p              *proxy
+	proxy          *proxy
 	client, server net.Conn
 	done           chan struct{}
 	once           sync.Once
 
-	mu    sync.Mutex
-	muted bool   // a connection whose state a device in between has lost
-	from  string // the client's name, once it is known
+	mu      sync.Mutex
+	isMuted bool   // a connection whose state a device in between has lost
+	from    string // the client's name, once it is known
 }
 
 func newProxy(t testing.TB, target string) *proxy {
@@ -68,7 +68,7 @@ func (p *proxy) serve() {
 
 func (p *proxy) connect(c net.Conn) {
 	p.mu.Lock()
-	target, refuse := p.target, p.refuse
+	target, refuse := p.target, p.refusesNew
 	p.mu.Unlock()
 	if refuse {
 		abort(c)
@@ -79,23 +79,23 @@ func (p *proxy) connect(c net.Conn) {
 		abort(c)
 		return
 	}
-	l := &link{p: p, client: c, server: s, done: make(chan struct{})}
+	l := &link{proxy: p, client: c, server: s, done: make(chan struct{})}
 	p.mu.Lock()
 	p.links[l] = struct{}{}
-	refuse = p.refuse || p.target != target
+	refuse = p.refusesNew || p.target != target
 	p.mu.Unlock()
 	if refuse {
 		l.close()
 	}
-	p.wg.Go(func() { l.pump(c, s, true) })
-	p.wg.Go(func() { l.pump(s, c, false) })
+	p.wg.Go(func() { l.deliverBytes(c, s, true) })
+	p.wg.Go(func() { l.deliverBytes(s, c, false) })
 }
 
 // cut resets all connections. If refuse is true, new connections are reset, too, until the next
 // call.
 func (p *proxy) cut(refuse bool) {
 	p.mu.Lock()
-	p.refuse = refuse
+	p.refusesNew = refuse
 	links := p.all()
 	p.mu.Unlock()
 	for _, l := range links {
@@ -111,23 +111,23 @@ func (p *proxy) all() []*link {
 	return links
 }
 
-// point directs new connections to another target, and cuts the present ones.
-func (p *proxy) point(target string) {
+// redirectAndCut directs new connections to another target, and cuts the present ones.
+func (p *proxy) redirectAndCut(target string) {
 	p.mu.Lock()
 	p.target = target
 	p.mu.Unlock()
 	p.cut(false)
 }
 
-// lead directs new connections to another target, and leaves the present ones.
-func (p *proxy) lead(target string) {
+// redirect directs new connections to another target, and leaves the present ones.
+func (p *proxy) redirect(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// bar ends the connections of a client, and refuses it new ones until the next call.
-func (p *proxy) bar(client string) {
+// barClient ends the connections of a client, and refuses it new ones until the next call.
+func (p *proxy) barClient(client string) {
 	p.mu.Lock()
 	p.barred = client
 	links := p.all()
@@ -142,18 +142,18 @@ func (p *proxy) bar(client string) {
 	}
 }
 
-// begins gets the first bytes of a client, and reports whether the connection is allowed.
-func (l *link) begins(first []byte) bool {
-	if l.p.name == nil {
+// admit gets the first bytes of a client, and reports whether the connection is allowed.
+func (l *link) admit(first []byte) bool {
+	if l.proxy.name == nil {
 		return true
 	}
-	from := l.p.name(first)
+	from := l.proxy.name(first)
 	l.mu.Lock()
 	l.from = from
 	l.mu.Unlock()
-	l.p.mu.Lock()
-	defer l.p.mu.Unlock()
-	return l.p.barred == "" || l.p.barred != from
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	return l.proxy.barred == "" || l.proxy.barred != from
 }
 
 func (p *proxy) slow(d time.Duration) {
@@ -162,8 +162,8 @@ func (p *proxy) slow(d time.Duration) {
 	p.delay = d
 }
 
-// swallow holds all bytes back until open is called.
-func (p *proxy) swallow() {
+// holdBytes holds all bytes back until open is called.
+func (p *proxy) holdBytes() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.hole == nil {
@@ -171,7 +171,7 @@ func (p *proxy) swallow() {
 	}
 }
 
-func (p *proxy) open() {
+func (p *proxy) releaseBytes() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.hole != nil {
@@ -186,20 +186,20 @@ func (p *proxy) mute() {
 	defer p.mu.Unlock()
 	for l := range p.links {
 		l.mu.Lock()
-		l.muted = true
+		l.isMuted = true
 		l.mu.Unlock()
 	}
 }
 
-// found resets the silent connections, as keep-alive probes would after two minutes. This is
+// resetMuted resets the silent connections, as keep-alive probes would after two minutes. This is
 // needed because lib/pq waits for an answer even when its context has ended.
-func (p *proxy) found() {
+func (p *proxy) resetMuted() {
 	p.mu.Lock()
 	links := p.all()
 	p.mu.Unlock()
 	for _, l := range links {
 		l.mu.Lock()
-		muted := l.muted
+		muted := l.isMuted
 		l.mu.Unlock()
 		if muted {
 			l.close()
@@ -221,26 +221,26 @@ func (p *proxy) latency() time.Duration {
 
 // chunk holds the bytes of one read, and the time at which to deliver them.
 type chunk struct {
-	data []byte
-	at   time.Time
+	data      []byte
+	deliverAt time.Time
 }
 
-// pump delivers the bytes that it reads from from. When the client disconnects, bytes on their way
-// are dropped; when the server disconnects, they are delivered first.
-func (l *link) pump(from, to net.Conn, fromClient bool) {
+// deliverBytes delivers the bytes that it reads from from. When the client disconnects, bytes on
+// their way are dropped; when the server disconnects, they are delivered first.
+func (l *link) deliverBytes(from, to net.Conn, fromClient bool) {
 	chunks := make(chan chunk, 4096)
 	left := make(chan struct{}) // closed when the client has disconnected
-	l.p.wg.Go(func() {
+	l.proxy.wg.Go(func() {
 		defer close(chunks)
 		for first := fromClient; ; first = false {
 			buf := make([]byte, 16<<10)
 			n, err := from.Read(buf)
-			if first && n > 0 && !l.begins(buf[:n]) {
+			if first && n > 0 && !l.admit(buf[:n]) {
 				return
 			}
 			if n > 0 {
 				select {
-				case chunks <- chunk{buf[:n], time.Now().Add(l.p.latency())}:
+				case chunks <- chunk{buf[:n], time.Now().Add(l.proxy.latency())}:
 				case <-l.done:
 					return
 				}
@@ -255,18 +255,18 @@ func (l *link) pump(from, to net.Conn, fromClient bool) {
 	})
 	defer l.close()
 	for c := range chunks {
-		if !l.until(c.at, left) || !l.through(left) {
+		if !l.waitUntil(c.deliverAt, left) || !l.waitUntilOpen(left) {
 			break
 		}
 		if _, err := to.Write(c.data); err != nil {
 			break
 		}
 	}
-	l.through(nil) // a hole also delays the end of a connection
+	l.waitUntilOpen(nil) // a hole also delays the end of a connection
 }
 
-// until waits for a time, unless the client disconnects.
-func (l *link) until(at time.Time, left <-chan struct{}) bool {
+// waitUntil waits for a time, unless the client disconnects.
+func (l *link) waitUntil(at time.Time, left <-chan struct{}) bool {
 	d := time.Until(at)
 	if d <= 0 {
 		return true
@@ -282,12 +282,12 @@ func (l *link) until(at time.Time, left <-chan struct{}) bool {
 	return false
 }
 
-// forgotten is how long a silent connection is kept, unless its client disconnects earlier. The
-// server does not notice until then.
-const forgotten = 4 * time.Second
+// muteTimeLimit is how long a silent connection is kept, unless its client disconnects earlier.
+// The server does not notice until then.
+const muteTimeLimit = 4 * time.Second
 
-// through waits until bytes may pass, unless the client disconnects.
-func (l *link) through(left <-chan struct{}) bool {
+// waitUntilOpen waits until bytes may pass, unless the client disconnects.
+func (l *link) waitUntilOpen(left <-chan struct{}) bool {
 	for {
 		select {
 		case <-left:
@@ -295,12 +295,12 @@ func (l *link) through(left <-chan struct{}) bool {
 		default:
 		}
 		l.mu.Lock()
-		muted := l.muted
+		muted := l.isMuted
 		l.mu.Unlock()
-		gate := l.p.gate()
+		gate := l.proxy.gate()
 		switch {
 		case muted:
-			timer := time.NewTimer(forgotten)
+			timer := time.NewTimer(muteTimeLimit)
 			defer timer.Stop()
 			select {
 			case <-timer.C:
@@ -323,9 +323,9 @@ func (l *link) through(left <-chan struct{}) bool {
 
 func (l *link) close() {
 	l.once.Do(func() {
-		l.p.mu.Lock()
-		delete(l.p.links, l)
-		l.p.mu.Unlock()
+		l.proxy.mu.Lock()
+		delete(l.proxy.links, l)
+		l.proxy.mu.Unlock()
 		close(l.done)
 		abort(l.client)
 		abort(l.server)

@@ -21,41 +21,41 @@ import (
 // A batch may be first in its lane, unchanged and without a reason, for this many blocks and a
 // poll.
 const (
-	mayStand = 3
-	allowed  = mayStand*blockEvery + pollInterval
+	maxStandBlocks   = 3
+	allowedStandTime = maxStandBlocks*blockInterval + pollInterval
 )
 
 // watcher reads the first batch of each lane, and asks Explain why it does not move.
 type watcher struct {
-	w      *world
+	world  *world
 	st     *postgres.Store
 	runner *dltbatch.Runner // of the parent process; it only explains
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	mu      sync.Mutex
-	calmed  bool // the faults are over
-	first   map[batch.ServiceID]stand
-	longest map[string]string // how long batches stood, by the explanation
-	blocks  map[string]uint64
-	silent  []string // batches that stood too long without an explanation
-	looks   int
+	mu           sync.Mutex
+	isCalm       bool // the faults are over
+	firstBatches map[batch.ServiceID]standingBatch
+	standTimes   map[string]string // how long batches stood, by the explanation
+	blocks       map[string]uint64
+	unexplained  []string // batches that stood too long without an explanation
+	lookCount    int
 }
 
-// stand is a batch that has been first in its lane since a block.
-type stand struct {
-	key     batch.Key
-	version int64
-	block   uint64
-	at      time.Time
-	looks   int
+// standingBatch is a batch that has been first in its lane since a block.
+type standingBatch struct {
+	key       batch.Key
+	version   int64
+	block     uint64
+	since     time.Time
+	lookCount int
 }
 
 func (w *world) watch() *watcher {
-	j := job{Ledger: w.kind, URL: w.ledger.said[0], Seed: *chaosSeed}
-	ledger, err := j.client()
+	j := job{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0], Seed: *chaosSeed}
+	ledger, err := j.newClient()
 	require.NoError(w.t, err)
-	s := &watcher{w: w, st: w.store(), first: map[batch.ServiceID]stand{}, longest: map[string]string{}, blocks: map[string]uint64{}}
+	s := &watcher{world: w, st: w.store(), firstBatches: map[batch.ServiceID]standingBatch{}, standTimes: map[string]string{}, blocks: map[string]uint64{}}
 	s.runner, err = dltbatch.New(s.st, ledger, j.options())
 	require.NoError(w.t, err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -63,32 +63,32 @@ func (w *world) watch() *watcher {
 	w.t.Cleanup(func() { stop(); s.done.Wait() })
 	s.done.Go(func() {
 		for ctx.Err() == nil {
-			s.look(ctx)
+			s.readLanes(ctx)
 			select {
 			case <-ctx.Done():
-			case <-time.After(blockEvery):
+			case <-time.After(blockInterval):
 			}
 		}
 	})
 	return s
 }
 
-// look reads the lanes once. If the database or the node does not answer, this time does not
+// readLanes reads the lanes once. If the database or the node does not answer, this time does not
 // count: all batches are counted anew.
-func (s *watcher) look(ctx context.Context) {
+func (s *watcher) readLanes(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	began := time.Now()
 	open, _, err := s.st.List(ctx, store.ListQuery{Open: true, Limit: 1000})
-	head, bad := s.w.chain().quantity("eth_blockNumber")
+	head, bad := s.world.nodeRPC().quantity("eth_blockNumber")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil || bad != nil || time.Since(began) > time.Second {
-		clear(s.first)
+		clear(s.firstBatches)
 		return
 	}
-	s.looks++
-	now := map[batch.ServiceID]stand{}
+	s.lookCount++
+	now := map[batch.ServiceID]standingBatch{}
 	at := map[batch.ServiceID]batch.Record{}
 	for _, r := range open {
 		if was, ok := at[r.Service]; !ok || r.CreatedAt.Before(was.CreatedAt) {
@@ -96,62 +96,62 @@ func (s *watcher) look(ctx context.Context) {
 		}
 	}
 	for lane, r := range at {
-		was, ok := s.first[lane]
+		was, ok := s.firstBatches[lane]
 		// After a fault has made the chain shorter, the count begins anew.
 		if !ok || was.key != r.Key || was.version != r.Version || head < was.block {
-			was = stand{key: r.Key, version: r.Version, block: head, at: began}
+			was = standingBatch{key: r.Key, version: r.Version, block: head, since: began}
 		}
-		was.looks++
+		was.lookCount++
 		now[lane] = was
-		if head-was.block > mayStand && began.Sub(was.at) > allowed {
-			s.explain(ctx, r, was, head)
+		if head-was.block > maxStandBlocks && began.Sub(was.since) > allowedStandTime {
+			s.noteExplanation(ctx, r, was, head)
 		}
 	}
-	s.first = now
+	s.firstBatches = now
 }
 
-// explain notes the explanation of a batch that does not move. s.mu is held.
-func (s *watcher) explain(ctx context.Context, r batch.Record, was stand, head uint64) {
+// noteExplanation notes the explanation of a batch that does not move. s.mu is held.
+func (s *watcher) noteExplanation(ctx context.Context, r batch.Record, was standingBatch, head uint64) {
 	e, err := s.runner.Explain(ctx, r.Key)
 	if err != nil || e.Version != was.version {
 		return // the batch has moved
 	}
 	what := fmt.Sprintf("%s, %s", e.State, e.Cause)
-	if s.calmed {
+	if s.isCalm {
 		what += ", after the faults"
 	}
 	if n := head - was.block; n > s.blocks[what] {
 		s.blocks[what] = n
-		s.longest[what] = fmt.Sprintf("%d blocks, %s (%s)", n, time.Since(was.at).Round(time.Millisecond), e.Text)
+		s.standTimes[what] = fmt.Sprintf("%d blocks, %s (%s)", n, time.Since(was.since).Round(time.Millisecond), e.Text)
 	}
 	// A worker that dies or freezes between its claim and the claim's end, or in the middle of a
 	// transaction, delays a lane for the TTL of its claim. So the test fails only after that
 	// additional time, and not while a worker or the database suffers a fault. It counts reads,
 	// because a busy machine reads less often, too.
-	well := s.w.well()
-	if late := allowed + claimTTL; well.IsZero() || min(time.Since(well), time.Duration(was.looks)*blockEvery) < late {
+	well := s.world.faultlessSince()
+	if late := allowedStandTime + claimTTL; well.IsZero() || min(time.Since(well), time.Duration(was.lookCount)*blockInterval) < late {
 		return
 	}
 	if e.Cause == "" || e.Cause == batch.CauseReady || e.Cause == batch.CauseHeld || e.Cause == batch.CauseDelayed && e.LastError == nil {
-		s.silent = append(s.silent, fmt.Sprintf("%s stood for %d blocks, %s: %s", r.Key, head-was.block, time.Since(was.at), e.Text))
+		s.unexplained = append(s.unexplained, fmt.Sprintf("%s stood for %d blocks, %s: %s", r.Key, head-was.block, time.Since(was.since), e.Text))
 	}
 }
 
-// calm says that the faults are over: the count of each batch begins anew.
-func (s *watcher) calm() {
+// endFaults says that the faults are over: the count of each batch begins anew.
+func (s *watcher) endFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calmed = true
-	clear(s.first)
+	s.isCalm = true
+	clear(s.firstBatches)
 }
 
 // end fails the test for batches that stood too long without an explanation.
 func (s *watcher) end() {
 	s.stop()
 	s.done.Wait()
-	for _, what := range slices.Sorted(maps.Keys(s.longest)) {
-		s.w.t.Logf("first in its lane and unchanged at most, %s: %s", what, s.longest[what])
+	for _, what := range slices.Sorted(maps.Keys(s.standTimes)) {
+		s.world.t.Logf("first in its lane and unchanged at most, %s: %s", what, s.standTimes[what])
 	}
-	assert.Positive(s.w.t, s.looks)
-	assert.Empty(s.w.t, s.silent, "stood still, and nothing said why:\n"+strings.Join(s.silent, "\n"))
+	assert.Positive(s.world.t, s.lookCount)
+	assert.Empty(s.world.t, s.unexplained, "stood still, and nothing said why:\n"+strings.Join(s.unexplained, "\n"))
 }

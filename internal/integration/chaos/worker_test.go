@@ -45,11 +45,11 @@ const jobVariable = "DLTBATCH_CHAOS_JOB"
 const (
 	requestTimeout = 600 * time.Millisecond
 	claimTTL       = 2 * time.Second
-	addFor         = 3 * time.Second
+	addTimeLimit   = 3 * time.Second
 	pollInterval   = 150 * time.Millisecond
 )
 
-func child(text string) error {
+func runChild(text string) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
@@ -57,12 +57,12 @@ func child(text string) error {
 	if j.Role == "ledger" {
 		return serveLedger(j, os.Stdin, os.Stdout)
 	}
-	return work(j, os.Stdin, os.Stdout)
+	return runWorker(j, os.Stdin, os.Stdout)
 }
 
-// work is the main function of a worker's process: an application with a Runner, which adds the
-// batches that the parent sends. It prints its address, and ends when its standard input does.
-func work(j job, in io.Reader, out io.Writer) error {
+// runWorker is the main function of a worker's process: an application with a Runner, which adds
+// the batches that the parent sends. It prints its address, and ends when its standard input does.
+func runWorker(j job, in io.Reader, out io.Writer) error {
 	file, err := os.OpenFile(j.Audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func work(j job, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ledger, err := j.client()
+	ledger, err := j.newClient()
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func work(j job, in io.Reader, out io.Writer) error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", adder(runner))
+	mux.Handle("/", addHandler(runner))
 	mux.HandleFunc("POST /statements", func(w http.ResponseWriter, r *http.Request) {
 		faults.SetCalm(r.URL.Query().Get("fail") != "yes")
 		_ = json.NewEncoder(w).Encode(faults.String())
@@ -165,14 +165,14 @@ func keepRunning(ctx context.Context, r *dltbatch.Runner) error {
 	}
 }
 
-func adder(r *dltbatch.Runner) http.Handler {
+func addHandler(r *dltbatch.Runner) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var batches []batch.Batch
 		if err := json.NewDecoder(req.Body).Decode(&batches); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx, cancel := context.WithTimeout(req.Context(), addFor)
+		ctx, cancel := context.WithTimeout(req.Context(), addTimeLimit)
 		defer cancel()
 		if err := r.Add(ctx, batches...); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -180,23 +180,23 @@ func adder(r *dltbatch.Runner) http.Handler {
 	})
 }
 
-func (j job) client() (dlt.Ledger, error) {
+func (j job) newClient() (dlt.Ledger, error) {
 	if j.Ledger == sawtoothNode {
 		return sawtooth.New(j.URL, &sawtooth.Options{
 			Grace: 700 * time.Millisecond, ResendQuiet: 1500 * time.Millisecond, Settle: 100 * time.Millisecond,
 		})
 	}
 	if j.Ledger == evmNode || j.Ledger == gethNode {
-		return j.intents()
+		return j.newIntentClient()
 	}
 	if j.Ledger == evmSigned {
-		return j.signed()
+		return j.newSignedClient()
 	}
 	return &wireLedger{url: j.URL, worker: j.Name, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}, nil
 }
 
-// entry is a line of a worker's audit.
-type entry struct {
+// auditEntry is a line of a worker's audit.
+type auditEntry struct {
 	Op      string    // "claim", "write", "fenced", "breach", "decision", "trouble", "lost"
 	ID      batch.ID  `json:",omitempty"`
 	Was     int64     `json:",omitempty"` // the version that an outcome carried
@@ -213,7 +213,7 @@ type auditor struct {
 	file *os.File
 }
 
-func (a *auditor) write(entries ...entry) {
+func (a *auditor) write(entries ...auditEntry) {
 	var lines []byte
 	for _, e := range entries {
 		line, err := json.Marshal(e)
@@ -236,15 +236,15 @@ func (a *auditor) Observe(_ context.Context, e batch.Event) {
 		text = e.Err.Error()
 	}
 	if errors.Is(e.Err, postgres.ErrLostCommits) {
-		a.write(entry{Op: "lost", Text: text, At: time.Now()})
+		a.write(auditEntry{Op: "lost", Text: text, At: time.Now()})
 	}
 	switch e.Kind {
 	case batch.EventOrderBreach:
-		a.write(entry{Op: "breach", ID: e.Key.ID, Text: text})
+		a.write(auditEntry{Op: "breach", ID: e.Key.ID, Text: text})
 	case batch.EventDecision:
-		a.write(entry{Op: "decision", ID: e.Key.ID, Text: text})
+		a.write(auditEntry{Op: "decision", ID: e.Key.ID, Text: text})
 	case batch.EventLaneHeld, batch.EventTrouble:
-		a.write(entry{Op: "trouble", Text: text, At: time.Now()})
+		a.write(auditEntry{Op: "trouble", Text: text, At: time.Now()})
 	}
 }
 
@@ -256,10 +256,10 @@ type auditedStore struct {
 
 func (s auditedStore) Claim(ctx context.Context, q store.ClaimQuery, choose store.Choose) (store.Claimed, error) {
 	c, err := s.Store.Claim(ctx, q, choose)
-	var lines []entry
+	var lines []auditEntry
 	for _, r := range c.Runs {
 		for _, b := range r.Batches {
-			lines = append(lines, entry{Op: "claim", ID: b.Key.ID, Version: b.Version})
+			lines = append(lines, auditEntry{Op: "claim", ID: b.Key.ID, Version: b.Version})
 		}
 	}
 	if err == nil && len(lines) > 0 {
@@ -270,22 +270,22 @@ func (s auditedStore) Claim(ctx context.Context, q store.ClaimQuery, choose stor
 
 func (s auditedStore) Record(ctx context.Context, outcomes []store.Outcome) ([]store.Applied, error) {
 	applied, err := s.Store.Record(ctx, outcomes)
-	var lines []entry
+	var lines []auditEntry
 	for i, a := range applied {
 		o := outcomes[i]
 		fact := o.Finding == store.IsCommitted
 		switch {
 		case a.Result == store.Written && fact && a.From == batch.Committed: // the commit was known already, and nothing was written
 		case a.Result == store.Written:
-			lines = append(lines, entry{Op: "write", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Fact: fact, Text: o.Finding.String()})
+			lines = append(lines, auditEntry{Op: "write", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Fact: fact, Text: o.Finding.String()})
 		case a.Result == store.Fenced:
-			lines = append(lines, entry{Op: "fenced", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Text: o.Finding.String()})
+			lines = append(lines, auditEntry{Op: "fenced", ID: o.Key.ID, Was: o.Version, Version: a.Row.Version, Text: o.Finding.String()})
 		case a.Result == store.Gone && o.Finding == store.Unposted:
 			// The Runner puts back a claim whose COMMIT had no answer. If the batch's Add was not
 			// acknowledged, the batch may have been lost with the database's machine. It was not
 			// sent.
 		case a.Result == store.Bad || a.Result == store.Gone:
-			lines = append(lines, entry{Op: "bad", ID: o.Key.ID, Text: fmt.Sprint(o.Finding, ": ", a.Err)})
+			lines = append(lines, auditEntry{Op: "bad", ID: o.Key.ID, Text: fmt.Sprint(o.Finding, ": ", a.Err)})
 		}
 	}
 	if err == nil && len(lines) > 0 {

@@ -55,14 +55,14 @@ func BenchmarkCauses(b *testing.B) {
 	d, err := operator.New(st)
 	require.NoError(b, err)
 	exec(b, db, `SELECT pg_stat_statements_reset()`)
-	quiet()
+	collectGarbage()
 	for b.Loop() {
 		c, err := d.Causes(b.Context(), operator.CausesQuery{Within: time.Hour})
 		require.NoError(b, err)
 		require.Equal(b, flags.rows, c.Batches)
 		require.Equal(b, flags.lanes, c.Lanes)
 	}
-	b.Log(costliest(b, db, "causes"))
+	b.Log(costliestStatements(b, db, "causes"))
 	var reads []time.Duration
 	for range flags.rounds {
 		other, err := operator.New(st) // as another process
@@ -73,7 +73,7 @@ func BenchmarkCauses(b *testing.B) {
 		reads = append(reads, time.Since(start))
 		require.Equal(b, flags.rows, c.Batches)
 	}
-	b.ReportMetric(ms(median(reads)), "kept-ms")
+	b.ReportMetric(milliseconds(median(reads)), "kept-ms")
 	did, err := texts.Refresh(b.Context(), st, store.RefreshQuery{By: "benchmark"})
 	require.NoError(b, err)
 	require.True(b, did)
@@ -93,7 +93,7 @@ func BenchmarkCauses(b *testing.B) {
 			require.NoError(b, err, "%s", out)
 			used = append(used, c.ProcessState.UserTime()+c.ProcessState.SystemTime())
 		}
-		b.ReportMetric(ms(median(took)), strings.ReplaceAll(command, " ", "")+"-ms")
-		b.Logf("dltbatch %s: %.0f ms from its start to its end, %.0f ms of its own CPU", command, ms(median(took)), ms(median(used)))
+		b.ReportMetric(milliseconds(median(took)), strings.ReplaceAll(command, " ", "")+"-ms")
+		b.Logf("dltbatch %s: %.0f ms from its start to its end, %.0f ms of its own CPU", command, milliseconds(median(took)), milliseconds(median(used)))
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/memory"
 )
 
-// leastDrain is the smallest allowed rate of many short lanes, relative to the rate of few long
+// minDrainRatio is the smallest allowed rate of many short lanes, relative to the rate of few long
 // ones.
-const leastDrain = 0.5
+const minDrainRatio = 0.5
 
-// fast returns a ledger inside the process that commits at once.
-func fast() *memory.Ledger {
+// fastLedger returns a ledger inside the process that commits at once.
+func fastLedger() *memory.Ledger {
 	return memory.New(&memory.Options{IgnoreDuplicates: true, Traits: &dlt.Traits{
 		Name: "fast", ResendHarmlessFor: dlt.Forever, MaxIDsPerQuery: 100,
 	}})
@@ -36,36 +36,36 @@ func BenchmarkDrain(b *testing.B) {
 	n := 0
 	for range b.N {
 		took := map[string][]time.Duration{}
-		for range flags.runs {
+		for range flags.drainRuns {
 			for _, c := range []struct {
 				name  string
 				lanes int
-			}{{"many", flags.drain}, {"few", max(1, flags.drain/1000)}} {
+			}{{"many", flags.drainBatches}, {"few", max(1, flags.drainBatches/1000)}} {
 				n++
 				schema := fmt.Sprintf("%s%d", c.name, n)
 				d := drain(b, db, schema, c.lanes)
 				took[c.name] = append(took[c.name], d)
-				b.Logf("%s: %.0f batches/s; %s", schema, float64(flags.drain)/d.Seconds(), costliest(b, db, schema))
+				b.Logf("%s: %.0f batches/s; %s", schema, float64(flags.drainBatches)/d.Seconds(), costliestStatements(b, db, schema))
 				exec(b, db, `DROP SCHEMA %s CASCADE`, schema)
 			}
 		}
 		many, few := median(took["many"]), median(took["few"])
 		ratio := few.Seconds() / many.Seconds()
-		b.ReportMetric(float64(flags.drain)/many.Seconds(), "many-batches/s")
-		b.ReportMetric(float64(flags.drain)/few.Seconds(), "few-batches/s")
+		b.ReportMetric(float64(flags.drainBatches)/many.Seconds(), "many-batches/s")
+		b.ReportMetric(float64(flags.drainBatches)/few.Seconds(), "few-batches/s")
 		b.ReportMetric(ratio, "ratio")
-		assert.GreaterOrEqual(b, ratio, leastDrain, "%d lanes of one took %s, %d lanes %s", flags.drain, many, flags.drain/1000, few)
+		assert.GreaterOrEqual(b, ratio, minDrainRatio, "%d lanes of one took %s, %d lanes %s", flags.drainBatches, many, flags.drainBatches/1000, few)
 	}
 }
 
 // drain returns the time in which a Runner delivers all waiting batches of a schema.
 func drain(b *testing.B, db *sql.DB, schema string, lanes int) time.Duration {
 	st := newStore(b, db, schema)
-	fill(b, db, schema, lanes, flags.drain, 0)
+	fill(b, db, schema, lanes, flags.drainBatches, 0)
 	exec(b, db, `TRUNCATE %s.services`, schema) // as if no batch was ever claimed from them
 	exec(b, db, `SELECT pg_stat_statements_reset()`)
-	quiet()
-	r, err := dltbatch.New(st, fast(), nil)
+	collectGarbage()
+	r, err := dltbatch.New(st, fastLedger(), nil)
 	require.NoError(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
@@ -82,12 +82,12 @@ func drain(b *testing.B, db *sql.DB, schema string, lanes int) time.Duration {
 	require.NoError(b, <-done)
 	var final int
 	require.NoError(b, db.QueryRow(fmt.Sprintf(`SELECT count(*) FROM %s.outcomes WHERE state = 7`, schema)).Scan(&final))
-	require.Equal(b, flags.drain, final)
+	require.Equal(b, flags.drainBatches, final)
 	return took
 }
 
-// costliest names the statements that took most of the server's time.
-func costliest(b *testing.B, db *sql.DB, schema string) string {
+// costliestStatements names the statements that took most of the server's time.
+func costliestStatements(b *testing.B, db *sql.DB, schema string) string {
 	rows, err := db.Query(`SELECT calls, (total_exec_time + total_plan_time)::bigint, total_plan_time::bigint, regexp_replace(query, '\s+', ' ', 'g')
 		FROM pg_stat_statements WHERE query LIKE $1 ORDER BY 2 DESC LIMIT 12`, "%"+schema+"%")
 	require.NoError(b, err)
@@ -107,5 +107,5 @@ func costliest(b *testing.B, db *sql.DB, schema string) string {
 	return all.String()
 }
 
-// quiet collects the garbage before the next measurement.
-func quiet() { runtime.GC() }
+// collectGarbage collects the garbage before the next measurement.
+func collectGarbage() { runtime.GC() }

@@ -19,24 +19,24 @@ import (
 
 // options are the flags of the benchmarks.
 type options struct {
-	rows, small, lanes, rounds int
-	drain, runs                int
-	soak, sample               time.Duration
-	rate                       int
+	rows, smallRows, lanes, rounds int
+	drainBatches, drainRuns        int
+	soakTime, sampleInterval       time.Duration
+	soakRate                       int
 }
 
 var flags = options{}
 
 func TestMain(m *testing.M) {
 	flag.IntVar(&flags.rows, "scale.rows", 200_000, "batches of the long backlog, and of the long history")
-	flag.IntVar(&flags.small, "scale.small", 10_000, "batches of the short backlog")
+	flag.IntVar(&flags.smallRows, "scale.small", 10_000, "batches of the short backlog")
 	flag.IntVar(&flags.lanes, "scale.lanes", 10_000, "lanes of each backlog")
 	flag.IntVar(&flags.rounds, "scale.rounds", 20, "claims that are measured of each")
-	flag.IntVar(&flags.drain, "scale.drain", 10_000, "batches that are drained, in that many lanes and in a thousandth of it")
-	flag.IntVar(&flags.runs, "scale.runs", 1, "drains that are measured of each")
-	flag.DurationVar(&flags.soak, "soak.time", 10*time.Minute, "how long the steady load lasts")
-	flag.DurationVar(&flags.sample, "soak.sample", 10*time.Second, "how often sizes are taken, at most")
-	flag.IntVar(&flags.rate, "soak.rate", 200, "batches a second of the steady load")
+	flag.IntVar(&flags.drainBatches, "scale.drain", 10_000, "batches that are drained, in that many lanes and in a thousandth of it")
+	flag.IntVar(&flags.drainRuns, "scale.runs", 1, "drains that are measured of each")
+	flag.DurationVar(&flags.soakTime, "soak.time", 10*time.Minute, "how long the steady load lasts")
+	flag.DurationVar(&flags.sampleInterval, "soak.sample", 10*time.Second, "how often sizes are taken, at most")
+	flag.IntVar(&flags.soakRate, "soak.rate", 200, "batches a second of the steady load")
 	flag.Parse()
 	os.Exit(pgtest.Main(m))
 }
@@ -103,12 +103,12 @@ func fill(b *testing.B, db *sql.DB, schema string, lanes, waiting, final int) {
 	for _, table := range tables {
 		exec(b, db, `VACUUM ANALYZE %s.%s`, schema, table)
 	}
-	b.Logf("%s: %d waiting and %d final in %d lanes, %d MB, loaded in %s", schema, waiting, final, lanes, megabytes(b, db, schema), time.Since(start).Round(time.Second))
+	b.Logf("%s: %d waiting and %d final in %d lanes, %d MB, loaded in %s", schema, waiting, final, lanes, schemaMegabytes(b, db, schema), time.Since(start).Round(time.Second))
 }
 
 var tables = [...]string{"batches", "transactions", "batch_tags", "services", "waiting_batches", "attempted_batches", "outcomes", "transaction_receipts", "tombstones"}
 
-func megabytes(b *testing.B, db *sql.DB, schema string) (n int) {
+func schemaMegabytes(b *testing.B, db *sql.DB, schema string) (n int) {
 	b.Helper()
 	require.NoError(b, db.QueryRow(`SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint >> 20 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind = 'r'`, schema).Scan(&n))
@@ -121,4 +121,4 @@ func median(all []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
