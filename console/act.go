@@ -62,7 +62,7 @@ func carryOutAct(ctx context.Context, v *visit) (*answer, error) {
 		to, err = v.actUponLane(ctx, do, by)
 	case actAgree:
 		seen := operator.Settings{Service: batch.ServiceID(v.form.Get("service")), Ledger: v.form.Get("ledger"), Kept: v.form.Get("kept")}
-		to, err = link("lane", "service", string(seen.Service))+"#settings", v.desk.Agree(ctx, seen, by)
+		to, err = pageLink("lane", "service", string(seen.Service))+"#settings", v.desk.Agree(ctx, seen, by)
 	default:
 		err = &batch.InputError{Field: "do", Value: batch.Excerpt(string(do), 64), Want: "an act that the console offers"}
 	}
@@ -93,7 +93,7 @@ func (v *visit) actUponBatch(ctx context.Context, do batch.Action, by batch.By) 
 	default:
 		_, err = v.desk.Requeue(ctx, seen, by)
 	}
-	return link("batch", "service", string(seen.Service), "id", string(seen.ID), "done", string(do)) + "#done", err
+	return pageLink("batch", "service", string(seen.Service), "id", string(seen.ID), "done", string(do)) + "#done", err
 }
 
 // actUponLane acts upon a lane or everything and returns the address of the page to show next.

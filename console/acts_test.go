@@ -179,7 +179,7 @@ func TestWithdraw(t *testing.T) {
 }
 
 func findButton(s shownPage, words string) *element {
-	for _, b := range s.all("button") {
+	for _, b := range s.descendants("button") {
 		if strings.TrimSpace(b.text()) == words {
 			return b
 		}
@@ -231,7 +231,7 @@ func TestBadForms(t *testing.T) {
 	for name, c := range map[string]struct {
 		field, value string
 		status       int
-		says         string
+		wantText     string
 	}{
 		"no reason":       {"reason", "  ", http.StatusBadRequest, "Give a reason"},
 		"not confirmed":   {"confirm", "cancle", http.StatusBadRequest, `the word "cancel" has to be typed`},
@@ -255,7 +255,7 @@ func TestBadForms(t *testing.T) {
 			got := p.request(http.MethodPost, to.String(), form)
 			assert.Contains(t, []int{c.status, http.StatusBadRequest}, got.status, got.text())
 			if got.status == c.status {
-				assert.Contains(t, got.text(), c.says)
+				assert.Contains(t, got.text(), c.wantText)
 			}
 			assert.Equal(t, before, p.readRecord("s", "b1"))
 		})
@@ -329,7 +329,7 @@ func TestDecideAll(t *testing.T) {
 		p.makeUndecided("t", "connection reset")
 		chosen := map[string]bool{}
 		asked := p.followLink(p.get(""), "Decide about all of them")
-		for _, in := range asked.all("input") {
+		for _, in := range asked.descendants("input") {
 			if _, on := in.attrs["checked"]; on {
 				chosen[in.attrs["name"]+"="+in.attrs["value"]] = true
 			}

@@ -13,12 +13,12 @@ type auditBody struct {
 	Service batch.ServiceID
 	One     bool // the list is of one lane
 	Acts    []batch.Act
-	Pages   pager
+	Pages   pageLinks
 }
 
 // auditPage shows who did what: to all batches, to all lanes and to everything, or to one lane.
 func auditPage(ctx context.Context, v *visit) (*answer, error) {
-	b := auditBody{Pages: pager{First: true, Page: "audit"}}
+	b := auditBody{Pages: pageLinks{First: true, Page: "audit"}}
 	one, err := serviceOf(v.query)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type batchBody struct {
 	Described    []Field
 	NotDescribed string
 	Tags         []batch.Tag
-	Facts        []fact
+	Facts        []factLine
 	Steps        []stepLine
 	// Before and After are the neighbouring batches in the lane.
 	Before, After *batch.Record
@@ -42,14 +42,14 @@ type batchBody struct {
 	MoreAddresses int
 	Orders        []order.Record
 	MoreOrders    bool
-	Offers        []offer
+	Offers        []actOffer
 	Done          *batch.Act
 }
 
-// fact is a line about a batch: a text, or a time.
-type fact struct {
+// factLine is a line about a batch: a text, or a time.
+type factLine struct {
 	Name, Text string
-	At         stamp
+	At         shownTime
 	Alarm      bool
 }
 
@@ -143,7 +143,7 @@ func followBlockers(ctx context.Context, desk *operator.Desk, key batch.Key, b *
 }
 
 // factLines returns the lines about a batch, without those that would be empty.
-func factLines(now time.Time, r batch.Record) []fact {
+func factLines(now time.Time, r batch.Record) []factLine {
 	budget := "no budget limits them"
 	if r.Budget.Attempts > 0 {
 		budget = fmt.Sprintf("%d of a budget of %d are spent", r.Spent, r.Budget.Attempts)
@@ -159,7 +159,7 @@ func factLines(now time.Time, r batch.Record) []fact {
 	if r.Withdrawn {
 		withdrawn = "yes: what takes effect first decides, the batch or what is sent to exclude it"
 	}
-	all := []fact{
+	all := []factLine{
 		{Name: "Id", Text: string(r.ID)},
 		{Name: "Last error", Text: errorText(r.Error), Alarm: r.Final()},
 		{Name: "Set aside", Text: set, Alarm: r.Quarantined},

@@ -29,7 +29,7 @@ var bulkCauses = []batch.Cause{
 
 // bulkBody is the form of a bulk action, and its preview.
 type bulkBody struct {
-	Actions, Rulings, States, Kinds, Causes []choice
+	Actions, Rulings, States, Kinds, Causes []formChoice
 	Service                                 batch.ServiceID
 	Tag, Older, Newer                       string
 	Quarantined                             bool
@@ -45,7 +45,7 @@ type bulkBody struct {
 
 // Narrowed reports whether states, kinds of errors or causes were chosen.
 func (b bulkBody) Narrowed() bool {
-	on := func(c choice) bool { return c.On }
+	on := func(c formChoice) bool { return c.On }
 	return slices.ContainsFunc(b.States, on) || slices.ContainsFunc(b.Kinds, on) || slices.ContainsFunc(b.Causes, on)
 }
 
@@ -81,23 +81,23 @@ func bulkPage(ctx context.Context, v *visit) (*answer, error) {
 }
 
 // withSpaces turns names such as not_yet into words.
-func withSpaces(list []choice) []choice {
+func withSpaces(list []formChoice) []formChoice {
 	for i := range list {
 		list[i].Title = strings.ReplaceAll(list[i].Title, "_", " ")
 	}
 	return list
 }
 
-func textChoices[T ~string](all []T, on []string) []choice {
-	list := make([]choice, len(all))
+func textChoices[T ~string](all []T, on []string) []formChoice {
+	list := make([]formChoice, len(all))
 	for i, v := range all {
-		list[i] = choice{Value: string(v), Title: string(v), On: slices.Contains(on, string(v))}
+		list[i] = formChoice{Value: string(v), Title: string(v), On: slices.Contains(on, string(v))}
 	}
 	return list
 }
 
 // rulingChoices returns the rulings of Decide, each with its statement.
-func rulingChoices(on []string) []choice {
+func rulingChoices(on []string) []formChoice {
 	list := textChoices(batch.Rulings(), on)
 	for i, r := range batch.Rulings() {
 		list[i].Title += ": " + r.Statement()
@@ -117,8 +117,8 @@ func readPreview(ctx context.Context, v *visit, b *bulkBody, service *batch.Serv
 	}
 	b.Selection, b.N, b.Rest, b.ActionName = &sel, len(sel.Batches), len(sel.Batches)-len(sel.First), bulkActName(asked)
 	switch {
-	case v.denied != "":
-		b.Not = v.denied
+	case v.deniedReason != "":
+		b.Not = v.deniedReason
 	case b.N == 0:
 	case b.N > maxBulk || sel.More:
 		b.Not = "A browser takes " + strconv.Itoa(maxBulk) + " batches at most. Narrow the filter, or use the command: dltbatch bulk preview, and then dltbatch bulk run."

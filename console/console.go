@@ -114,7 +114,7 @@ func newConsole(o *Options) (c *Console, err error) {
 	if c.script, err = pageFiles.ReadFile("page/console.js"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	c.live.done = make(chan struct{})
+	c.liveStreams.done = make(chan struct{})
 	return c, nil
 }
 
@@ -140,7 +140,7 @@ type Console struct {
 	script        []byte
 	bulkActions   carriedBulks
 	describer     *describer
-	live          liveStreams
+	liveStreams   liveStreams
 }
 
 // Close ends the streams of pages that are kept up to date. It stops the bulk actions that this
@@ -149,7 +149,7 @@ type Console struct {
 // bulk action begins here; the pages still answer. Call Close when the server shuts down, by
 // [http.Server.RegisterOnShutdown], because [http.Server.Shutdown] waits for streams.
 func (c *Console) Close() {
-	c.live.endOnce.Do(func() { close(c.live.done) })
+	c.liveStreams.endOnce.Do(func() { close(c.liveStreams.done) })
 	c.bulkActions.close()
 	for _, one := range c.shards {
 		one.Close()

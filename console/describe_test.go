@@ -72,7 +72,7 @@ func TestBatchesByTag(t *testing.T) {
 			"batches?tag=invoice%3D4711": "b1 b3", "batches?tag=4711&first=newest": "b3 b1", "batches?tag=none": "", "batches?first=newest": "b3 b2 b1",
 		} {
 			var ids []string
-			for _, a := range p.get(address).all("a") {
+			for _, a := range p.get(address).descendants("a") {
 				if strings.HasPrefix(a.attrs["href"], "batch?") {
 					ids = append(ids, a.text())
 				}

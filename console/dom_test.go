@@ -93,22 +93,22 @@ func parse(text string) (*element, error) {
 	return root, nil
 }
 
-// all returns the elements below e that have this name, in order.
-func (e *element) all(name string) (found []*element) {
+// descendants returns the elements below e that have this name, in order.
+func (e *element) descendants(name string) (found []*element) {
 	for _, k := range e.children {
 		if k.name != "" && (k.name == name || name == "") {
 			found = append(found, k)
 		}
-		found = append(found, k.all(name)...)
+		found = append(found, k.descendants(name)...)
 	}
 	return found
 }
 
-// faults returns what makes a page wrong, unsafe, or hard to use by keyboard or screen reader.
-func (e *element) faults() (faults []string) {
-	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+// findFaults returns what makes a page wrong, unsafe, or hard to use by keyboard or screen reader.
+func (e *element) findFaults() (findFaults []string) {
+	say := func(format string, args ...any) { findFaults = append(findFaults, fmt.Sprintf(format, args...)) }
 	ids, labels := map[string]bool{}, map[string]bool{}
-	for _, x := range e.all("") {
+	for _, x := range e.descendants("") {
 		if id, has := x.attrs["id"]; has {
 			if ids[id] {
 				say("two elements have the id %q", id)
@@ -120,7 +120,7 @@ func (e *element) faults() (faults []string) {
 		}
 	}
 	level := 0
-	for _, x := range e.all("") {
+	for _, x := range e.descendants("") {
 		if !slices.Contains(knownElements, x.name) {
 			say("<%s> is not of the console", x.name)
 		}
@@ -158,11 +158,11 @@ func (e *element) faults() (faults []string) {
 				say("<%s> without words", x.name)
 			}
 		case "table":
-			if len(x.all("caption")) != 1 {
+			if len(x.descendants("caption")) != 1 {
 				say("a table without a caption")
 			}
 		case "fieldset":
-			if len(x.all("legend")) != 1 {
+			if len(x.descendants("legend")) != 1 {
 				say("a fieldset without a legend")
 			}
 		case "time":
@@ -175,9 +175,9 @@ func (e *element) faults() (faults []string) {
 		say("a value that cannot be shown")
 	}
 	for _, want := range []string{"html", "title", "main", "h1", "nav"} {
-		if n := len(e.all(want)); n != 1 {
+		if n := len(e.descendants(want)); n != 1 {
 			say("%d <%s>", n, want)
 		}
 	}
-	return faults
+	return findFaults
 }

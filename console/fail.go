@@ -46,27 +46,27 @@ func (v *visit) errorPage(ctx context.Context, err error) *answer {
 // may quote the address of a database.
 func explainError(err error) (refusal, failure) {
 	const nothingDone = "Nothing was done"
-	var f failure
+	var body failure
 	if own, is := errors.AsType[*refusal](err); is {
-		return *own, f
+		return *own, body
 	}
 	if moved, is := errors.AsType[*batch.MovedOnError](err); is {
-		text, f := explainMovedOn(moved)
-		return refusal{http.StatusConflict, nothingDone, text}, f
+		text, body := explainMovedOn(moved)
+		return refusal{http.StatusConflict, nothingDone, text}, body
 	}
 	if in, is := errors.AsType[*batch.InputError](err); is {
 		text := fmt.Sprintf("%s is wrong: want %s.", in.Field, in.Want)
 		if in.Value != "" {
 			text = fmt.Sprintf("%s %q is wrong: want %s.", in.Field, in.Value, in.Want)
 		}
-		return refusal{http.StatusBadRequest, "The request is wrong", text}, f
+		return refusal{http.StatusBadRequest, "The request is wrong", text}, body
 	}
 	if _, is := errors.AsType[*loop.PanicError](err); is {
-		return refusal{http.StatusInternalServerError, "The database failed", "The store or its driver panicked. The log of the console's process has the panic."}, f
+		return refusal{http.StatusInternalServerError, "The database failed", "The store or its driver panicked. The log of the console's process has the panic."}, body
 	}
 	if s, is := errors.AsType[*operator.SettingsError](err); is {
-		f.To, f.Name = link("lane", "service", string(s.Service))+"#settings", "the settings on record"
-		return refusal{http.StatusConflict, "The settings are not known", settingsText(s)}, f
+		body.To, body.Name = pageLink("lane", "service", string(s.Service))+"#settings", "the settings on record"
+		return refusal{http.StatusConflict, "The settings are not known", settingsText(s)}, body
 	}
 	for _, known := range []struct {
 		err    error
@@ -84,10 +84,10 @@ func explainError(err error) (refusal, failure) {
 		{context.DeadlineExceeded, http.StatusGatewayTimeout, "It took too long", "The database did not answer in time."},
 	} {
 		if errors.Is(err, known.err) {
-			return refusal{known.status, known.title, known.text}, f
+			return refusal{known.status, known.title, known.text}, body
 		}
 	}
-	return refusal{http.StatusServiceUnavailable, "The database failed", "It was not reached, or gave an error. The log of the console's process has the error."}, f
+	return refusal{http.StatusServiceUnavailable, "The database failed", "It was not reached, or gave an error. The log of the console's process has the error."}, body
 }
 
 // explainMovedOn says what has changed, and leads to the page that shows the present state.

@@ -33,14 +33,14 @@ func newFlow(s store.Stats) *flowBody {
 		final.Number, final.About = operator.PerSecond(now.Final), "became final, in the last half minute"
 	}
 	if len(cells) > 0 {
-		final.line(rates, agoText(len(cells)), operator.PerSecond)
+		final.drawLine(rates, agoText(len(cells)), operator.PerSecond)
 	}
 	added := plot{Title: "Added", Number: "not known", About: "needs two counts, and an instance"}
 	if now.AddedKnown {
 		added.Number, added.About = operator.PerSecond(now.Added), "final ones and growth"
 	}
 	if sums, from := addedRates(append(append([]store.OpenAt(nil), s.Earlier...), s.OpenAt()), cells, s.Age); len(sums) > 0 {
-		added.line(sums, from, operator.PerSecond)
+		added.drawLine(sums, from, operator.PerSecond)
 	}
 	queue := latencyPlot("Queue time", "from Add to the first attempt", now.Queue, cells, func(c operator.Cell) store.Times { return c.Queue })
 	if now.Waits > now.Queue.Max { // the batches that still wait say more than those that have left
@@ -86,7 +86,7 @@ func openPlot(counts []store.OpenAt) plot {
 	for i, c := range counts {
 		values[i] = float64(c.Open)
 	}
-	p.line(values, ago, func(v float64) string { return fmt.Sprint(v) })
+	p.drawLine(values, ago, func(v float64) string { return fmt.Sprint(v) })
 	return p
 }
 
@@ -108,7 +108,7 @@ func latencyPlot(title, about string, all store.Times, cells []operator.Cell, of
 			means[i] /= unit.Seconds()
 		}
 	}
-	p.line(means, agoText(len(cells)), func(v float64) string { return briefText(time.Duration(v * float64(unit))) })
+	p.drawLine(means, agoText(len(cells)), func(v float64) string { return briefText(time.Duration(v * float64(unit))) })
 	return p
 }
 

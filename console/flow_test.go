@@ -88,13 +88,13 @@ func TestFlowUnknown(t *testing.T) {
 func TestLine(t *testing.T) {
 	name := func(v float64) string { return fmt.Sprint(v) }
 	var p plot
-	p.line([]float64{math.NaN(), 1, math.NaN()}, "", name)
+	p.drawLine([]float64{math.NaN(), 1, math.NaN()}, "", name)
 	assert.Empty(t, p.Points, "one value is no line")
-	p.line([]float64{0, math.NaN(), 3, 9.5}, "1 min ago", name)
+	p.drawLine([]float64{0, math.NaN(), 3, 9.5}, "1 min ago", name)
 	assert.Equal(t, "0.0,71.0 160.0,50.0 240.0,4.5", p.Points)
 	assert.Equal(t, "0.0,71 "+p.Points+" 240.0,71", p.Area)
 	assert.Equal(t, []string{"10", "5", "1 min ago"}, []string{p.Top, p.Half, p.From})
-	p.line([]float64{0, 0}, "", name)
+	p.drawLine([]float64{0, 0}, "", name)
 	assert.Equal(t, "0.0,71.0 240.0,71.0", p.Points)
 	for v, want := range map[float64]float64{0: 1, 1: 1, 1.1: 2, 37: 40, 41: 60, 0.07: 0.1, 650: 1000} {
 		assert.InDelta(t, want, roundUp(v), 1e-9, v)

@@ -18,7 +18,7 @@ const maxFrontRows = 12
 type frontPicture struct {
 	operator.Front
 	Lines           []frontLine
-	Arcs            []arc
+	Arcs            []frontArc
 	ViewBox, Height string // of the drawing; a row has the same height in it as in the style sheet
 }
 
@@ -28,8 +28,8 @@ type frontLine struct {
 	Y    int
 }
 
-// arc is a line from a batch to the batch that it waits for, with an arrow head at the end.
-type arc struct{ Line, Head string }
+// frontArc is a line from a batch to the batch that it waits for, with an arrow head at the end.
+type frontArc struct{ Line, Head string }
 
 // Lengths of the drawing, in hundredths of a rem.
 const (
@@ -58,11 +58,11 @@ func drawFront(f operator.Front) frontPicture {
 }
 
 // drawArc draws an arc. The longer it is, the wider it is, so that several arcs do not overlap.
-func drawArc(from, to int) arc {
+func drawArc(from, to int) frontArc {
 	rows := max(from-to, to-from) / rowHeight
 	x := max(20, nodeX-90-18*rows)
 	tip := nodeX - 75
-	return arc{
+	return frontArc{
 		Line: fmt.Sprintf("M%d %d C%d %d %d %d %d %d", nodeX-60, from, x, from, x, to, tip-20, to),
 		Head: fmt.Sprintf("%d,%d %d,%d %d,%d", tip, to, tip-45, to-28, tip-45, to+28),
 	}

@@ -12,7 +12,7 @@ type instancesBody struct {
 	Rows  []store.Instance
 	Live  int
 	All   int
-	Pages pager
+	Pages pageLinks
 }
 
 // instancesPage lists the instances of Runners, live ones and gone ones.
@@ -25,7 +25,7 @@ func instancesPage(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := instancesBody{All: len(s.Instances), Pages: pager{First: from == 0, Page: "instances"}}
+	b := instancesBody{All: len(s.Instances), Pages: pageLinks{First: from == 0, Page: "instances"}}
 	for _, i := range s.Instances {
 		if i.Live {
 			b.Live++

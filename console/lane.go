@@ -12,7 +12,7 @@ type laneBody struct {
 	Control  batch.Control
 	Front    frontPicture
 	Settings operator.Settings
-	Offers   []offer
+	Offers   []actOffer
 	History  []batch.Act
 	Done     *batch.Act
 }

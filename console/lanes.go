@@ -22,14 +22,14 @@ const (
 
 // lanesBody lists lanes.
 type lanesBody struct {
-	Views []choice
+	Views []formChoice
 	Sorts []laneColumn
-	Kept  []field // fields of the address that the form keeps
-	Name  string  // the listed lanes have this text in their names
+	Kept  []formField // fields of the address that the form keeps
+	Name  string      // the listed lanes have this text in their names
 	State string
 	Held  bool // only lanes with a pause, a halt or a policy are listed
 	Rows  []laneRow
-	Pages pager
+	Pages pageLinks
 	// Incomplete is true if not all lanes were read: Looked is how many were.
 	Incomplete bool
 	Looked     int
@@ -66,7 +66,7 @@ func (l laneView) link() string {
 	if l.name == "" {
 		return "lanes"
 	}
-	return link("lanes", "state", l.name)
+	return pageLink("lanes", "state", l.name)
 }
 
 var laneViews = []laneView{
@@ -81,7 +81,7 @@ var laneViews = []laneView{
 type laneSort struct {
 	name, title string
 	isNumber    bool
-	sort        string // as the attribute aria-sort wants it
+	ariaSort    string // as the attribute aria-sort wants it
 	compare     func(a, b laneRow) int
 }
 
@@ -95,7 +95,7 @@ var laneSorts = []laneSort{
 
 // laneColumn is the head of a column, with the address of the list sorted by it.
 type laneColumn struct {
-	choice
+	formChoice
 	Number bool
 	Sort   string
 }
@@ -144,11 +144,11 @@ func (c *Console) readLanes(ctx context.Context) (all allLanes, err error) {
 
 // lanesPage lists the lanes with open batches, or the held lanes.
 func lanesPage(ctx context.Context, v *visit) (*answer, error) {
-	b := lanesBody{Held: v.query.Get("held") != "", State: v.query.Get("state"), Name: v.query.Get("name"), Pages: pager{Page: "lanes"}}
+	b := lanesBody{Held: v.query.Get("held") != "", State: v.query.Get("state"), Name: v.query.Get("name"), Pages: pageLinks{Page: "lanes"}}
 	for _, view := range laneViews {
-		b.Views = append(b.Views, choice{Value: view.link(), Title: view.title, On: !b.Held && b.State == view.name})
+		b.Views = append(b.Views, formChoice{Value: view.link(), Title: view.title, On: !b.Held && b.State == view.name})
 	}
-	b.Views = append(b.Views, choice{Value: "lanes?held=1", Title: "Held, or with a policy", On: b.Held})
+	b.Views = append(b.Views, formChoice{Value: "lanes?held=1", Title: "Held, or with a policy", On: b.Held})
 	if b.Held {
 		return heldLanesPage(ctx, v, b)
 	}
@@ -168,11 +168,11 @@ func lanesPage(ctx context.Context, v *visit) (*answer, error) {
 				q.Set(name, text)
 			}
 		}
-		b.Sorts = append(b.Sorts, laneColumn{choice{Value: "lanes?" + q.Encode(), Title: s.title, On: i == by}, s.isNumber, s.sort})
+		b.Sorts = append(b.Sorts, laneColumn{formChoice{Value: "lanes?" + q.Encode(), Title: s.title, On: i == by}, s.isNumber, s.ariaSort})
 	}
 	for _, name := range []string{"state", "sort"} {
 		if text := v.query.Get(name); text != "" {
-			b.Kept = append(b.Kept, field{name, text})
+			b.Kept = append(b.Kept, formField{name, text})
 		}
 	}
 	all, _, err := v.lanes.get(ctx)
@@ -189,7 +189,7 @@ func lanesPage(ctx context.Context, v *visit) (*answer, error) {
 	begin := min(from, len(rows))
 	end := min(begin+pageRows, len(rows))
 	b.Rows, b.Incomplete, b.Looked = rows[begin:end], all.incomplete, len(all.rows)
-	b.Pages = pager{First: from == 0, Page: nextPageLink(v.query, "lanes", "from", "0")}
+	b.Pages = pageLinks{First: from == 0, Page: nextPageLink(v.query, "lanes", "from", "0")}
 	if end < len(rows) {
 		b.Pages.Next = nextPageLink(v.query, "lanes", "from", strconv.Itoa(end))
 	}
@@ -211,7 +211,7 @@ func heldLanesPage(ctx context.Context, v *visit, b lanesBody) (*answer, error) 
 	for _, c := range held {
 		b.Rows = append(b.Rows, laneRow{Service: c.Service, Control: c})
 	}
-	b.Pages = pager{First: start, Page: "lanes?held=1"}
+	b.Pages = pageLinks{First: start, Page: "lanes?held=1"}
 	if n := len(b.Rows); n == pageRows {
 		b.Pages.Next = nextPageLink(v.query, "lanes", "after", string(b.Rows[n-1].Service))
 	}

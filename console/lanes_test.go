@@ -32,8 +32,8 @@ func TestLanesSortAndFilter(t *testing.T) {
 		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Only("paused"), Action: batch.ActionPause, By: ada})
 		require.NoError(p, err)
 		listed := func(s shownPage) (names []string) {
-			for _, row := range s.all("main")[0].all("tbody")[0].all("tr") {
-				names = append(names, strings.TrimSpace(row.all("td")[0].text()))
+			for _, row := range s.descendants("main")[0].descendants("tbody")[0].descendants("tr") {
+				names = append(names, strings.TrimSpace(row.descendants("td")[0].text()))
 			}
 			return names
 		}
@@ -42,8 +42,8 @@ func TestLanesSortAndFilter(t *testing.T) {
 			s := p.followLink(p.get("lanes"), sort)
 			assert.Equal(p, first, listed(s)[0], sort)
 			assert.Len(p, listed(s), 4)
-			head := slices.IndexFunc(s.all("th"), func(e *element) bool { return e.attrs["aria-sort"] != "" })
-			assert.Equal(p, sort, strings.TrimSpace(s.all("th")[head].text()))
+			head := slices.IndexFunc(s.descendants("th"), func(e *element) bool { return e.attrs["aria-sort"] != "" })
+			assert.Equal(p, sort, strings.TrimSpace(s.descendants("th")[head].text()))
 		}
 		for view, want := range map[string][]string{"In doubt": {"doubt"}, "Paused": {"paused"}, "Under way": {"doubt"}, "Held, or with a policy": {"paused"}} {
 			assert.Equal(p, want, listed(p.followLink(p.get("lanes"), view)), view)
@@ -69,20 +69,20 @@ func TestTitleAndState(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	named, err := parse(w.Body.String())
 	require.NoError(t, err)
-	assert.Empty(t, named.faults())
-	assert.Contains(t, named.all("title")[0].text(), hostileText)
-	assert.Contains(t, named.all("header")[0].text(), hostileText)
-	assert.Contains(t, p.get("lanes").all("title")[0].text(), "dltbatch")
-	assert.Equal(t, 1, strings.Count(named.all("header")[0].text(), "No instance runs"))
-	band := func() string { return p.get("").all("header")[0].text() }
+	assert.Empty(t, named.findFaults())
+	assert.Contains(t, named.descendants("title")[0].text(), hostileText)
+	assert.Contains(t, named.descendants("header")[0].text(), hostileText)
+	assert.Contains(t, p.get("lanes").descendants("title")[0].text(), "dltbatch")
+	assert.Equal(t, 1, strings.Count(named.descendants("header")[0].text(), "No instance runs"))
+	band := func() string { return p.get("").descendants("header")[0].text() }
 	assert.Contains(t, band(), "All well")
 	p.recordServing(nil, "s")
 	p.add("s", "b1")
 	p.submit(p.get("lane?service=s"), "Pause", reasonFields())
 	assert.Contains(t, band(), "Needs a person")
-	assert.Contains(t, p.get("instances").all("header")[0].text(), "Needs a person", "every page says so")
+	assert.Contains(t, p.get("instances").descendants("header")[0].text(), "Needs a person", "every page says so")
 	p.submit(p.get("lane?service=s"), "Resume", reasonFields())
 	assert.NotContains(t, band(), "Needs a person")
 	broken := newPersonFor(t, p.st, &brokenStore{p.st, assert.AnError}, byHeader)
-	assert.NotContains(t, broken.request(http.MethodGet, broken.url+"lanes", nil).all("header")[0].text(), "All well", "nobody knows")
+	assert.NotContains(t, broken.request(http.MethodGet, broken.url+"lanes", nil).descendants("header")[0].text(), "All well", "nobody knows")
 }

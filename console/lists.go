@@ -56,8 +56,8 @@ func parse[T any, P interface {
 	return list, nil
 }
 
-// choice is one value of a field in a form.
-type choice struct {
+// formChoice is one value of a field in a form.
+type formChoice struct {
 	Value, Title string
 	On           bool
 	// Not is why the value cannot be chosen now; "" if it can.
@@ -65,10 +65,10 @@ type choice struct {
 }
 
 // choices returns a choice for each value, and marks those in on.
-func choices[T fmt.Stringer](all []T, on []string) []choice {
-	list := make([]choice, len(all))
+func choices[T fmt.Stringer](all []T, on []string) []formChoice {
+	list := make([]formChoice, len(all))
 	for i, v := range all {
-		list[i] = choice{Value: v.String(), Title: v.String()}
+		list[i] = formChoice{Value: v.String(), Title: v.String()}
 		for _, o := range on {
 			list[i].On = list[i].On || o == v.String()
 		}
@@ -76,8 +76,8 @@ func choices[T fmt.Stringer](all []T, on []string) []choice {
 	return list
 }
 
-// pager holds the links to other pages of a list.
-type pager struct {
+// pageLinks holds the links to other pages of a list.
+type pageLinks struct {
 	First      bool   // this is the first page
 	Page, Next string // the addresses of the first page and of the next; Next is "" at the end
 }
@@ -87,10 +87,10 @@ type batchesBody struct {
 	Service batch.ServiceID
 	Tag     string
 	Newest  bool // newest first
-	Show    []choice
-	States  []choice
+	Show    []formChoice
+	States  []formChoice
 	Rows    []batch.Record
-	Pages   pager
+	Pages   pageLinks
 }
 
 // batchesPage lists batches by age.
@@ -118,8 +118,8 @@ func batchesPage(ctx context.Context, v *visit) (*answer, error) {
 		q.Open, show = true, "open"
 	}
 	b := batchesBody{
-		Service: shownService(q.Service), Tag: tag, Newest: q.NewestFirst, Pages: pager{First: q.After == "", Page: nextPageLink(v.query, "batches", "after", "")}, States: choices(batch.States(), v.query["state"]),
-		Show: []choice{
+		Service: shownService(q.Service), Tag: tag, Newest: q.NewestFirst, Pages: pageLinks{First: q.After == "", Page: nextPageLink(v.query, "batches", "after", "")}, States: choices(batch.States(), v.query["state"]),
+		Show: []formChoice{
 			{Value: "open", Title: "open", On: show == "open"}, {Value: "all", Title: "all, final ones too", On: show == "all"},
 			{Value: "quarantined", Title: "set aside by a policy", On: show == "quarantined"},
 		},

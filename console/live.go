@@ -59,12 +59,12 @@ type liveStreams struct {
 // connection open. The event "fails" says that the store begins to fail, and "over" that the
 // browser should ask again at once.
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
-	if c.live.openCount.Add(1) > maxLiveStreams {
-		c.live.openCount.Add(-1)
+	if c.liveStreams.openCount.Add(1) > maxLiveStreams {
+		c.liveStreams.openCount.Add(-1)
 		http.Error(w, "too many streams", http.StatusServiceUnavailable)
 		return
 	}
-	defer c.live.openCount.Add(-1)
+	defer c.liveStreams.openCount.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
@@ -94,7 +94,7 @@ func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
 		case <-tick.C:
 		case <-r.Context().Done():
 			return
-		case <-c.live.done:
+		case <-c.liveStreams.done:
 			return
 		}
 	}

@@ -51,7 +51,7 @@ func (p *person) openStream() (events <-chan string) {
 func TestLive(t *testing.T) {
 	p := newPerson(t)
 	page := p.get("?keep=1")
-	require.Len(t, page.all("script"), 1)
+	require.Len(t, page.descendants("script"), 1)
 	assert.Equal(t, "30", page.header.Get("Refresh"), "without the script")
 	assert.Empty(t, p.get("").header.Get("Refresh"))
 	script := p.get("console.js")

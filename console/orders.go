@@ -15,9 +15,9 @@ var orderStates = []order.State{order.Queued, order.Dequeued, order.Confirmed, o
 type ordersBody struct {
 	Party   batch.ServiceID
 	Batch   batch.ID
-	States  []choice
+	States  []formChoice
 	Rows    []order.Record
-	Pages   pager
+	Pages   pageLinks
 	Parties []order.PartyLoad
 	More    bool // there are parties that are not shown
 	Cap     int
@@ -37,7 +37,7 @@ func ordersPage(ctx context.Context, v *visit) (*answer, error) {
 	if q.States, err = parse[order.State](v.query["state"]); err != nil {
 		return nil, err
 	}
-	b := ordersBody{Alone: slices.Equal(q.States, []order.State{order.Quarantined}), Party: shownService(q.Party), Batch: q.Batch, Pages: pager{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.query["state"]), Cap: 1000}
+	b := ordersBody{Alone: slices.Equal(q.States, []order.State{order.Quarantined}), Party: shownService(q.Party), Batch: q.Batch, Pages: pageLinks{First: q.After == "", Page: "orders"}, States: choices(orderStates, v.query["state"]), Cap: 1000}
 	var next store.Cursor
 	if b.Rows, next, err = v.desk.ListOrders(ctx, q); err != nil {
 		return nil, err

@@ -142,7 +142,7 @@ func TestEveryPage(t *testing.T) {
 				shapes[shape]++
 				page := p.request(http.MethodGet, address, nil)
 				assert.Equal(p, http.StatusOK, page.status, "%s: %s", address, page.text())
-				for _, a := range page.all("a") {
+				for _, a := range page.descendants("a") {
 					to := page.url.ResolveReference(must(url.Parse(a.attrs["href"])))
 					to.Fragment = ""
 					assert.True(p, strings.HasPrefix(to.String(), p.url), "%s leads out of the prefix", to)
@@ -155,7 +155,7 @@ func TestEveryPage(t *testing.T) {
 		} {
 			assert.Positive(p, shapes[strings.TrimSuffix(mountPath+want, "?")], "%s in %v", want, shapes)
 		}
-		assert.Contains(p, p.get(link("batch", "service", string(s), "id", longText+hostileText)).text(), hostileText)
+		assert.Contains(p, p.get(pageLink("batch", "service", string(s), "id", longText+hostileText)).text(), hostileText)
 	})
 }
 
@@ -173,7 +173,7 @@ func shapeOf(address string) string {
 	return u.Path + "?" + strings.Join(names, ",")
 }
 
-func link(page string, pairs ...string) string {
+func pageLink(page string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
@@ -223,7 +223,7 @@ func TestLongLists(t *testing.T) {
 			found := 0
 			for s := p.get(page); ; s = p.followLink(s, "The next page") {
 				assert.Less(t, len(s.html), 200_000)
-				n := len(s.all("main")[0].all("table")[0].all("tbody")[0].all("tr"))
+				n := len(s.descendants("main")[0].descendants("table")[0].descendants("tbody")[0].descendants("tr"))
 				require.LessOrEqual(t, n, 100)
 				require.Positive(t, n)
 				found += n
@@ -492,11 +492,13 @@ func TestAudit(t *testing.T) {
 		_, _, err := p.st.Steer(p.ctx(), store.Steering{Scope: batch.Everything(), Action: batch.ActionPause, By: ada})
 		require.NoError(p, err)
 		first := p.get("audit")
-		rows := func(s shownPage) []*element { return s.all("main")[0].all("tbody")[0].all("tr") }
+		rows := func(s shownPage) []*element {
+			return s.descendants("main")[0].descendants("tbody")[0].descendants("tr")
+		}
 		require.Len(p, rows(first), 100)
 		assert.Contains(p, rows(first)[0].text(), "everything")
 		// Of acts at the same time, those upon lanes come first.
-		assert.Contains(p, first.all("main")[0].text(), "reason lane 39", "of a batch that nobody named")
+		assert.Contains(p, first.descendants("main")[0].text(), "reason lane 39", "of a batch that nobody named")
 		rest := p.followLink(first, "The next page")
 		require.Len(p, rows(rest), 21)
 		assert.Contains(p, rows(rest)[20].text(), "pause")
@@ -515,8 +517,8 @@ func TestOrdersShowTheirKeys(t *testing.T) {
 	inStores(t, func(p *person) {
 		orders := p.st.(order.Store)
 		require.NoError(p, orders.AddOrders(p.ctx(), order.Order{ID: "o1", Party: "p", Payload: []byte("x")}))
-		assert.NotContains(p, p.get("orders").all("thead")[0].text(), "Key")
+		assert.NotContains(p, p.get("orders").descendants("thead")[0].text(), "Key")
 		require.NoError(p, orders.AddOrders(p.ctx(), order.Order{ID: "o2", Party: "p", Key: "invoice 4711", Payload: []byte("x")}))
-		assert.Contains(p, p.get("orders").all("tbody")[0].text(), "invoice 4711")
+		assert.Contains(p, p.get("orders").descendants("tbody")[0].text(), "invoice 4711")
 	})
 }

@@ -146,7 +146,7 @@ func (p *person) request(method, address string, form url.Values, header ...stri
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") && method != http.MethodHead {
 		s.element, err = parse(s.html)
 		require.NoError(p, err, address)
-		assert.Empty(p, s.faults(), address)
+		assert.Empty(p, s.findFaults(), address)
 	}
 	return s
 }
@@ -162,7 +162,7 @@ func (p *person) get(page string) shownPage {
 // followLink follows the first link in the main part that has these words.
 func (p *person) followLink(s shownPage, words string) shownPage {
 	p.Helper()
-	for _, a := range s.all("main")[0].all("a") {
+	for _, a := range s.descendants("main")[0].descendants("a") {
 		if strings.TrimSpace(a.text()) == words {
 			p.clicks++
 			to := p.request(http.MethodGet, s.url.ResolveReference(must(url.Parse(a.attrs["href"]))).String(), nil)
@@ -185,13 +185,13 @@ func must[T any](v T, err error) T {
 // typed or chosen, by field.
 func (p *person) form(s shownPage, button string, words map[string]string) (to *url.URL, fields url.Values) {
 	p.Helper()
-	for _, f := range s.all("form") {
-		buttons := f.all("button")
+	for _, f := range s.descendants("form") {
+		buttons := f.descendants("button")
 		if len(buttons) != 1 || strings.TrimSpace(buttons[0].text()) != button {
 			continue
 		}
 		fields = url.Values{}
-		for _, in := range f.all("input") {
+		for _, in := range f.descendants("input") {
 			if kind := in.attrs["type"]; kind == "hidden" {
 				fields.Set(in.attrs["name"], in.attrs["value"])
 			} else {

@@ -23,9 +23,10 @@ type plot struct {
 	Top, Half, From string
 }
 
-// line draws values from left to right, on a scale from 0 up to a round number that is not below
-// any value. NaN is a value that is not known. The function name writes a value of the scale.
-func (p *plot) line(values []float64, from string, name func(float64) string) {
+// drawLine draws values from left to right, on a scale from 0 up to a round number that is not
+// below any value. NaN is a value that is not known. The function name writes a value of the
+// scale.
+func (p *plot) drawLine(values []float64, from string, name func(float64) string) {
 	known := 0
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -37,7 +38,7 @@ func (p *plot) line(values []float64, from string, name func(float64) string) {
 	}
 	top := roundUp(maxValue(values))
 	x := func(i int) float64 { return plotWidth * float64(i) / float64(len(values)-1) }
-	const low = plotHeight - plotInset
+	const baseline = plotHeight - plotInset
 	var points []string
 	first, last := -1, 0
 	for i, v := range values {
@@ -47,10 +48,10 @@ func (p *plot) line(values []float64, from string, name func(float64) string) {
 		if last = i; first < 0 {
 			first = i
 		}
-		points = append(points, fmt.Sprintf("%.1f,%.1f", x(i), low-(plotHeight-2*plotInset)*v/top))
+		points = append(points, fmt.Sprintf("%.1f,%.1f", x(i), baseline-(plotHeight-2*plotInset)*v/top))
 	}
 	p.Points = strings.Join(points, " ")
-	p.Area = fmt.Sprintf("%.1f,%d %s %.1f,%d", x(first), low, p.Points, x(last), low)
+	p.Area = fmt.Sprintf("%.1f,%d %s %.1f,%d", x(first), baseline, p.Points, x(last), baseline)
 	p.Top, p.Half, p.From = name(top), name(top/2), from
 }
 

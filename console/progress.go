@@ -72,7 +72,7 @@ func progressPage(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, unknownBulk(err)
 	}
-	b := progressBody{Progress: p, ActionName: bulkActName(p.Bulk), Not: v.denied}
+	b := progressBody{Progress: p, ActionName: bulkActName(p.Bulk), Not: v.deniedReason}
 	b.Under, b.Ended = v.bulkActions.isUnderWay(p.Token)
 	a := &answer{page: "progress", title: "Bulk action: " + b.ActionName}
 	if b.Open() && v.query.Get("keep") != "" {
@@ -122,7 +122,7 @@ func beginBulk(ctx context.Context, v *visit) (*answer, error) {
 			return nil, err
 		}
 	}
-	return &answer{redirectTo: link("progress", "token", p.Token, "keep", "1")}, nil
+	return &answer{redirectTo: pageLink("progress", "token", p.Token, "keep", "1")}, nil
 }
 
 // changeBulk continues a kept action, or cancels it.
@@ -135,7 +135,7 @@ func changeBulk(ctx context.Context, v *visit) (*answer, error) {
 	if err != nil {
 		return nil, unknownBulk(err)
 	}
-	to := link("progress", "token", p.Token)
+	to := pageLink("progress", "token", p.Token)
 	switch do := v.form.Get("do"); do {
 	case "cancel":
 		_, err = v.bulks.Cancel(ctx, p.Token, by)

@@ -148,7 +148,7 @@ func TestBulkAfterACrash(t *testing.T) {
 	list := other.get("bulks")
 	assert.Contains(t, list.text(), "100 of 250")
 	assert.NotContains(t, list.text(), "under way here")
-	for _, a := range list.all("main")[0].all("a") {
+	for _, a := range list.descendants("main")[0].descendants("a") {
 		if strings.HasPrefix(a.attrs["href"], "progress?") && strings.Contains(page.url.RawQuery, a.attrs["href"][len("progress?"):]) {
 			page = other.followLink(list, strings.TrimSpace(a.text()))
 		}

@@ -85,7 +85,7 @@ func hitLink(h operator.Hit) string {
 	case h.Order.Batch != "":
 		return batchLink(batch.Key{Service: h.Order.Party, ID: h.Order.Batch})
 	}
-	return link("search", "q", string(h.Order.ID))
+	return pageLink("search", "q", string(h.Order.ID))
 }
 
 // suggestion is a line below the search field.

@@ -111,8 +111,8 @@ func TestReadOnly(t *testing.T) {
 	forms := writer.filledForms()
 	before := writer.storedText()
 	for name, c := range map[string]struct {
-		actor func(*http.Request) (string, error)
-		says  string
+		actor    func(*http.Request) (string, error)
+		wantText string
 	}{
 		"no actor":          {nil, "This console is read-only."},
 		"a request of none": {func(*http.Request) (string, error) { return "", errors.New("token=" + secret) }, "does not say who you are"},
@@ -126,7 +126,7 @@ func TestReadOnly(t *testing.T) {
 				path, _, _ := strings.Cut(page, "?")
 				got := p.request(http.MethodPost, p.url+path, form)
 				assert.Equal(t, http.StatusForbidden, got.status)
-				assert.Contains(t, got.text(), c.says)
+				assert.Contains(t, got.text(), c.wantText)
 			}
 			for _, path := range []string{"", "lanes", "batch", "nowhere"} {
 				assert.Equal(t, http.StatusForbidden, p.request(http.MethodPost, p.url+path, url.Values{}).status)
@@ -134,8 +134,8 @@ func TestReadOnly(t *testing.T) {
 			assert.Equal(t, before, p.storedText())
 			for _, page := range []string{"batch?service=s&id=b1", "lane?service=s", "lane?all=1", "bulk?action=cancel", "progress?token=" + forms["progress?f"].Get("token")} {
 				s := p.get(page)
-				assert.Contains(t, s.text(), c.says)
-				for _, f := range s.all("form") {
+				assert.Contains(t, s.text(), c.wantText)
+				for _, f := range s.descendants("form") {
 					assert.NotEqual(t, "post", f.attrs["method"], page)
 				}
 			}

@@ -84,7 +84,7 @@ func (c *Console) route(path string) page {
 }
 
 // shardsBody holds links to the pages of the shards.
-type shardsBody struct{ Links []choice }
+type shardsBody struct{ Links []formChoice }
 
 // shardPage redirects to the page in the shard of the request's lane. If the page is about no
 // lane, it shows a link for each shard.
@@ -100,7 +100,7 @@ func shardPage(_ context.Context, v *visit) (*answer, error) {
 	}
 	var b shardsBody
 	for i := range v.shards {
-		b.Links = append(b.Links, choice{Value: fmt.Sprintf("%d/%s", i, page), Title: fmt.Sprint("Shard ", i)})
+		b.Links = append(b.Links, formChoice{Value: fmt.Sprintf("%d/%s", i, page), Title: fmt.Sprint("Shard ", i)})
 	}
 	return &answer{page: "shards", title: "Choose a shard", body: b}, nil
 }

@@ -17,9 +17,9 @@ const (
 // no more than one. Once the answer is old, one visitor reads it again while the others wait. Its
 // value must not be changed.
 type sharedAnswer[T any] struct {
-	read func(context.Context) (T, error)
-	turn chan struct{} // holds an element while no visitor holds kept
-	kept struct {
+	read       func(context.Context) (T, error)
+	turn       chan struct{} // holds an element while no visitor holds kept
+	keptAnswer struct {
 		value           T
 		readAt, expires time.Time // on this process's clock
 		actsBefore      int64     // number of acts before the read
@@ -55,16 +55,16 @@ func (s *sharedAnswer[T]) getWithin(ctx context.Context, old time.Duration) (val
 	}
 	defer func() { s.turn <- struct{}{} }()
 	acts, begin := s.actCount.Load(), time.Now()
-	if fresh := begin.Before(s.kept.expires) || begin.Sub(s.kept.readAt) < old; s.kept.actsBefore == acts && fresh && !s.kept.readAt.IsZero() {
-		return s.kept.value, begin.Sub(s.kept.readAt), nil
+	if fresh := begin.Before(s.keptAnswer.expires) || begin.Sub(s.keptAnswer.readAt) < old; s.keptAnswer.actsBefore == acts && fresh && !s.keptAnswer.readAt.IsZero() {
+		return s.keptAnswer.value, begin.Sub(s.keptAnswer.readAt), nil
 	}
 	if value, err = s.read(ctx); err != nil {
 		return value, 0, err
 	}
 	end := time.Now()
 	s.readCount.Add(1)
-	s.kept.value, s.kept.readAt, s.kept.actsBefore = value, begin, acts
-	s.kept.expires = end.Add(max(minShareTime, shareFactor*end.Sub(begin)))
+	s.keptAnswer.value, s.keptAnswer.readAt, s.keptAnswer.actsBefore = value, begin, acts
+	s.keptAnswer.expires = end.Add(max(minShareTime, shareFactor*end.Sub(begin)))
 	return value, end.Sub(begin), nil
 }
 

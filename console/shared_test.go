@@ -90,8 +90,8 @@ func TestSharedFails(t *testing.T) {
 // Times are shown as relative and as exact, and no duration is negative.
 func TestTimes(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	assert.Equal(t, stamp{}, pastStamp(now, time.Time{}))
-	assert.Equal(t, stamp{"2026-11-23T11:58:55Z", "1 min 5 s ago", "2026-11-23 11:58:55 UTC"}, pastStamp(now, now.Add(-65*time.Second)))
+	assert.Equal(t, shownTime{}, pastStamp(now, time.Time{}))
+	assert.Equal(t, shownTime{"2026-11-23T11:58:55Z", "1 min 5 s ago", "2026-11-23 11:58:55 UTC"}, pastStamp(now, now.Add(-65*time.Second)))
 	assert.Equal(t, "0 s ago", pastStamp(now, now.Add(time.Hour)).Relative, "the clock stepped back")
 	assert.Equal(t, "in 1 h 0 min", dueStamp(now, now.Add(time.Hour)).Relative)
 	assert.Equal(t, "3 d 1 h ago", dueStamp(now, now.Add(-73*time.Hour)).Relative)

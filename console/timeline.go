@@ -16,7 +16,7 @@ import (
 type stepLine struct {
 	operator.Step
 	Mark  stateMark
-	At    stamp
+	At    shownTime
 	Later string // time since the step before
 	Now   bool
 }
@@ -67,10 +67,10 @@ func stepMark(s operator.Step) stateMark {
 func (v *visit) neighbours(ctx context.Context, r batch.Record) (before, after *batch.Record, err error) {
 	q := store.ListQuery{Service: &r.Service, Limit: 1, After: store.CursorAfter(r.CreatedAt, string(r.ID))}
 	for _, to := range []struct {
-		newest bool
-		rec    **batch.Record
+		newestFirst bool
+		rec         **batch.Record
 	}{{true, &before}, {false, &after}} {
-		q.NewestFirst = to.newest
+		q.NewestFirst = to.newestFirst
 		found, _, err := v.desk.List(ctx, q)
 		if errors.Is(err, store.ErrUnsupported) {
 			return nil, nil, nil

@@ -3,7 +3,7 @@ package console
 import "slices"
 
 // Views returns links to lists of batches that people often need.
-func (b batchesBody) Views() []choice {
+func (b batchesBody) Views() []formChoice {
 	var states []string
 	for _, s := range b.States {
 		if s.On {
@@ -16,7 +16,7 @@ func (b batchesBody) Views() []choice {
 			show = s.Value
 		}
 	}
-	views := []choice{
+	views := []formChoice{
 		{Value: "batches", Title: "Open", On: show == "open" && states == nil},
 		{Value: "batches?state=unknown", Title: "Outcome unknown", On: slices.Equal(states, []string{"unknown"})},
 		{Value: "batches?state=invalid&state=rejected", Title: "Ended badly", On: slices.Equal(states, []string{"invalid", "rejected"})},

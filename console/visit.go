@@ -19,14 +19,14 @@ import (
 // visit is one request, with what its answer needs.
 type visit struct {
 	*Console
-	request    *http.Request
-	query      url.Values // parameters of the address
-	form       url.Values // fields of the body of a POST, without those of the address
-	person     string     // name of the person who acts
-	denied     string     // why this visitor cannot act; "" if he can
-	now        time.Time  // on the database's clock
-	everything batch.Control
-	readNumber int64 // the number of the newest read before this page's own read
+	request      *http.Request
+	query        url.Values // parameters of the address
+	form         url.Values // fields of the body of a POST, without those of the address
+	person       string     // name of the person who acts
+	deniedReason string     // why this visitor cannot act; "" if he can
+	now          time.Time  // on the database's clock
+	everything   batch.Control
+	readNumber   int64 // the number of the newest read before this page's own read
 }
 
 // answer is the result of a visit: a page, or a redirect to another address.
@@ -123,7 +123,7 @@ func allowedMethods(looks, changes bool) string {
 // findActor sets the name of the person who acts. It uses nothing that the browser chose.
 func (v *visit) findActor(ctx context.Context) {
 	if v.actor == nil {
-		v.denied = "This console is read-only."
+		v.deniedReason = "This console is read-only."
 		return
 	}
 	name, err := v.actor(v.request)
@@ -136,7 +136,7 @@ func (v *visit) findActor(ctx context.Context) {
 			level = slog.LevelWarn
 		}
 		v.log.LogAttrs(ctx, level, "console: no actor", slog.Any("error", err))
-		v.denied = "The application does not say who you are, so you can look and not act."
+		v.deniedReason = "The application does not say who you are, so you can look and not act."
 		return
 	}
 	v.person = name
@@ -148,8 +148,8 @@ func (v *visit) checkForm(w http.ResponseWriter) error {
 	if err := v.crossOrigin.Check(v.request); err != nil {
 		return &refusal{http.StatusForbidden, "Not from here", "The form was not sent by a page of this console, so nothing was done."}
 	}
-	if v.denied != "" {
-		return &refusal{http.StatusForbidden, "Nothing was done", v.denied}
+	if v.deniedReason != "" {
+		return &refusal{http.StatusForbidden, "Nothing was done", v.deniedReason}
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, v.request.Body, maxFormSize))
 	if err == nil && bytes.Count(text, []byte("&")) >= maxFieldSize {
@@ -169,8 +169,8 @@ func (v *visit) checkForm(w http.ResponseWriter) error {
 // errTooManyFields says that a form has too many fields.
 var errTooManyFields = errors.New("too many fields")
 
-// frame is the data for the template of a page.
-type frame struct {
+// pageData is the data for the template of a page.
+type pageData struct {
 	Title, Page, Product string
 	Up                   string // the address of the pages about all shards; "" if this is one of them, or if there are no shards
 	By, Denied           string
@@ -202,7 +202,7 @@ func (v *visit) writePage(ctx context.Context, w http.ResponseWriter, a *answer)
 	if v.parent != nil {
 		up, product = "../", v.title+", "+v.name
 	}
-	f := frame{Title: a.title, Page: a.page, Product: product, Up: up, Band: v.readTopLine(ctx, a), Live: a.live, By: v.person, Denied: v.denied, Now: v.now, Everything: v.everything, Body: a.body}
+	f := pageData{Title: a.title, Page: a.page, Product: product, Up: up, Band: v.readTopLine(ctx, a), Live: a.live, By: v.person, Denied: v.deniedReason, Now: v.now, Everything: v.everything, Body: a.body}
 	if err := v.pages.ExecuteTemplate(&b, a.page, f); err != nil {
 		v.log.ErrorContext(ctx, "console: a page could not be made", slog.String("page", a.page), slog.Any("error", err))
 		writeAnswer(w, http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be made. The log of this process says why.\n"))

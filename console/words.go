@@ -22,37 +22,37 @@ func templateFuncs() template.FuncMap {
 		"pill": stateMarkOf, "errors": hasErrors, "held": heldMarks, "incidentIcon": incidentIcon, "closed": incident.LedgerClosed, "notPosted": operator.NotPosted, "mark": func(tone, icon, word string) stateMark { return stateMark{tone, icon, word} },
 		"short": shortText, "tale": explanationText, "bulkPart": parseBulkReason, "actRows": operator.ActRows,
 		"batchLink": batchLink, "scopeLink": scopeLink,
-		"rows": func(now time.Time, caption string, list any) rows {
-			return rows{Now: now, Caption: caption, List: list}
+		"rows": func(now time.Time, caption string, list any) timedList {
+			return timedList{Now: now, Caption: caption, List: list}
 		},
-		"shown": func(r rows) rows { r.Shown = true; return r }, "orderColumns": orderColumns,
+		"shown": func(r timedList) timedList { r.Shown = true; return r }, "orderColumns": orderColumns,
 		"words": func(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") },
 	}
 }
 
-// rows holds a list, or a single value, for a template that shows times.
-type rows struct {
+// timedList holds a list, or a single value, for a template that shows times.
+type timedList struct {
 	Now     time.Time
 	Caption string
 	List    any
 	Shown   bool // the caption is visible, not only for screen readers
 }
 
-// stamp is a time in words: relative to now, and exact.
-type stamp struct {
+// shownTime is a time in words: relative to now, and exact.
+type shownTime struct {
 	Machine, Relative, Exact string // all "" if the time is zero
 }
 
-func exactStamp(t time.Time) stamp {
+func exactStamp(t time.Time) shownTime {
 	if t.IsZero() {
-		return stamp{}
+		return shownTime{}
 	}
 	t = t.UTC()
-	return stamp{Machine: t.Format(time.RFC3339Nano), Exact: t.Format("2006-01-02 15:04:05") + " UTC"}
+	return shownTime{Machine: t.Format(time.RFC3339Nano), Exact: t.Format("2006-01-02 15:04:05") + " UTC"}
 }
 
 // pastStamp shows when something happened. If the clock has stepped back since, it shows now.
-func pastStamp(now, t time.Time) stamp {
+func pastStamp(now, t time.Time) shownTime {
 	s := exactStamp(t)
 	if !t.IsZero() {
 		s.Relative = ageText(now.Sub(t)) + " ago"
@@ -61,7 +61,7 @@ func pastStamp(now, t time.Time) stamp {
 }
 
 // dueStamp shows when something is due.
-func dueStamp(now, t time.Time) stamp {
+func dueStamp(now, t time.Time) shownTime {
 	if !t.After(now) {
 		return pastStamp(now, t)
 	}
@@ -206,8 +206,8 @@ func causeTitle(c batch.Cause) string {
 	return string(c)
 }
 
-// link returns a relative address; pairs are names and values of its query.
-func link(page string, pairs ...string) string {
+// pageLink returns a relative address; pairs are names and values of its query.
+func pageLink(page string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
@@ -219,14 +219,14 @@ func link(page string, pairs ...string) string {
 }
 
 func batchLink(k batch.Key) string {
-	return link("batch", "service", string(k.Service), "id", string(k.ID))
+	return pageLink("batch", "service", string(k.Service), "id", string(k.ID))
 }
 
 func scopeLink(s batch.Scope) string {
 	if s.All {
-		return link("lane", "all", "1")
+		return pageLink("lane", "all", "1")
 	}
-	return link("lane", "service", string(s.Service))
+	return pageLink("lane", "service", string(s.Service))
 }
 
 // nextPageLink returns the address of a list's next page: the present address with another

@@ -273,7 +273,7 @@ func (l laneReasons) reasonOf(rec batch.Record) Reason {
 
 // addReasons adds to known the reasons of each lane that has open batches on the page. If known
 // has more than maxKeptLanes lanes, addReasons first clears it.
-func (v *view) addReasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
+func (v *surveyView) addReasons(ctx context.Context, page []batch.Record, known map[batch.ServiceID]laneReasons) error {
 	if len(known) > maxKeptLanes {
 		clear(known)
 	}
@@ -286,7 +286,7 @@ func (v *view) addReasons(ctx context.Context, page []batch.Record, known map[ba
 	}
 	for some := range slices.Chunk(lanesToRead, 100) {
 		q := store.SurveyQuery{Services: some, Window: maxSampledBatches, Cap: maxCountedBatches}
-		_, _, err := v.judgePage(ctx, q, func(_ time.Time, l store.LaneSurvey, items []item) {
+		_, _, err := v.judgePage(ctx, q, func(_ time.Time, l store.LaneSurvey, items []laneItem) {
 			r := laneReasons{shownReasons: make(map[batch.ID]Reason, len(items))}
 			for _, it := range items {
 				if r.otherReason = it.Reason; it.id != "" {

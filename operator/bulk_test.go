@@ -246,12 +246,12 @@ func TestFilterThatExcludesNothing(t *testing.T) {
 type failingStore struct {
 	store.Store
 	actsLeft int
-	fail     func() error
+	failure  func() error
 }
 
 func (s *failingStore) Cancel(ctx context.Context, seen batch.Record, by batch.By) (batch.Record, error) {
 	if s.actsLeft--; s.actsLeft == 0 {
-		if err := s.fail(); err != nil {
+		if err := s.failure(); err != nil {
 			return batch.Record{}, err
 		}
 	}
@@ -268,7 +268,7 @@ func TestBulkGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			st := &failingStore{Store: memory.New(), actsLeft: 3, fail: func() error {
+			st := &failingStore{Store: memory.New(), actsLeft: 3, failure: func() error {
 				if name == "store" {
 					return broken
 				}

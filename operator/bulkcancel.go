@@ -30,7 +30,7 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 	if err := by.Validate(); err != nil {
 		return Progress{}, err
 	}
-	var mine bool
+	var isMine bool
 	for try := 1; ; try++ {
 		b, err := s.readBulk(ctx, token)
 		if err != nil {
@@ -43,7 +43,7 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 			b.kept.addEvent("cancel", by)
 			b.kept.State = BulkCancelled
 			if b, err = s.saveBulk(ctx, b, nil); err == nil {
-				mine = true
+				isMine = true
 			}
 		}
 		if err == nil {
@@ -53,7 +53,7 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 		}
 		switch {
 		case errors.Is(err, batch.ErrMovedOn) && try < maxCancelTries:
-		case err == nil && !mine:
+		case err == nil && !isMine:
 			return b.progress(), fmt.Errorf("%w: it is %s", batch.ErrNotAllowed, b.kept.State)
 		default:
 			return b.progress(), err
@@ -64,7 +64,7 @@ func (s *Bulks) cancel(ctx context.Context, token string, by batch.By) (Progress
 // countUnseen adds the acts that were done after the last kept progress of a cancelled action, and
 // finds them in the histories of the batches. A process did these acts, and ended, or has not yet
 // noticed the cancel, before it kept them.
-func (s *Bulks) countUnseen(ctx context.Context, b bulk) (bulk, error) {
+func (s *Bulks) countUnseen(ctx context.Context, b storedBulk) (storedBulk, error) {
 	if b.kept.Next >= b.kept.Selected {
 		return b, nil
 	}

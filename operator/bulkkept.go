@@ -36,14 +36,14 @@ type keptPart struct {
 	text store.Text // the text as it was read from the store
 }
 
-// bulk is a bulk action as it was read from the store.
-type bulk struct {
+// storedBulk is a bulk action as it was read from the store.
+type storedBulk struct {
 	store.Text
 	kept keptBulk
 }
 
-func readBulk(t store.Text) (bulk, error) {
-	b := bulk{Text: t}
+func readBulk(t store.Text) (storedBulk, error) {
+	b := storedBulk{Text: t}
 	if t.Version == 0 {
 		return b, noBulkError(t.Name)
 	}
@@ -67,7 +67,7 @@ func (k keptBulk) parts(token string) (names []string) {
 
 func partName(token string, place int) string { return fmt.Sprint(token, "/", place) }
 
-func (b bulk) progress() Progress {
+func (b storedBulk) progress() Progress {
 	k := b.kept
 	return Progress{b.Name, k.Bulk, k.At, k.State, b.Begun, b.Changed, k.Selected, k.Next, k.Done, k.Events}
 }
@@ -109,7 +109,7 @@ func (s *Bulks) removeOld(ctx context.Context) error {
 
 // saveBulk writes a change of an action, and of the part if part is not nil. The error is
 // [batch.ErrMovedOn] if the action or the part has changed since it was read.
-func (s *Bulks) saveBulk(ctx context.Context, b bulk, part *keptPart) (bulk, error) {
+func (s *Bulks) saveBulk(ctx context.Context, b storedBulk, part *keptPart) (storedBulk, error) {
 	body, err := json.Marshal(b.kept)
 	if err != nil {
 		return b, err
@@ -140,20 +140,20 @@ func (s *Bulks) saveBulk(ctx context.Context, b bulk, part *keptPart) (bulk, err
 	return now, nil
 }
 
-func (s *Bulks) readBulk(ctx context.Context, token string) (bulk, error) {
+func (s *Bulks) readBulk(ctx context.Context, token string) (storedBulk, error) {
 	if store.ValidTextNames(store.TextBulk, token) != nil {
-		return bulk{}, noBulkError(token)
+		return storedBulk{}, noBulkError(token)
 	}
 	t, err := texts.Read(ctx, s.desk.store, store.TextBulk, token)
 	if err != nil {
-		return bulk{}, err
+		return storedBulk{}, err
 	}
 	return readBulk(t)
 }
 
 func (s *Bulks) readPart(ctx context.Context, token string, place int) (*keptPart, error) {
 	p := &keptPart{text: store.Text{Name: partName(token, place)}}
-	if err := s.reread(ctx, p); err != nil {
+	if err := s.rereadPart(ctx, p); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal([]byte(p.text.Body), p); err != nil {
@@ -162,9 +162,9 @@ func (s *Bulks) readPart(ctx context.Context, token string, place int) (*keptPar
 	return p, nil
 }
 
-// reread reads the stored text of a part again, and leaves the other fields of the part as they
-// are.
-func (s *Bulks) reread(ctx context.Context, p *keptPart) error {
+// rereadPart reads the stored text of a part again, and leaves the other fields of the part as
+// they are.
+func (s *Bulks) rereadPart(ctx context.Context, p *keptPart) error {
 	t, err := texts.Read(ctx, s.desk.store, store.TextBulkPart, p.text.Name)
 	if err == nil && t.Version == 0 {
 		err = noBulkError(p.text.Name)

@@ -163,11 +163,11 @@ func (s *Bulks) resume(ctx context.Context, token string, by batch.By, progress 
 // keepLate stores the progress of a call during which somebody cancelled the action; moved is the
 // error of the first write. If another call continues the action instead, that call counts these
 // batches.
-func (s *Bulks) keepLate(ctx context.Context, was bulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
+func (s *Bulks) keepLate(ctx context.Context, was storedBulk, next keptBulk, part *keptPart, moved error) (Progress, error) {
 	for try := 1; ; try++ {
 		now, err := s.readBulk(ctx, was.Name)
 		if err == nil && len(part.Batches) > 0 {
-			err = s.reread(ctx, part)
+			err = s.rereadPart(ctx, part)
 		}
 		if err != nil {
 			return was.progress(), errors.Join(moved, err)

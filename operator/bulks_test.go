@@ -212,7 +212,7 @@ func (o *testDesk) checkDoneOnce(bs []batch.Batch, token string) {
 // After the store has failed, another call continues from the kept progress.
 func TestBulksGoOn(t *testing.T) {
 	broken := errors.New("broken")
-	st := &failingStore{Store: memory.New(), actsLeft: 230, fail: func() error { return broken }}
+	st := &failingStore{Store: memory.New(), actsLeft: 230, failure: func() error { return broken }}
 	o := newTestDesk(t, st)
 	bs := o.addLane("s", 450)
 	s, p := o.beginBulk("s")
@@ -276,7 +276,7 @@ func TestBulksWithoutHistories(t *testing.T) {
 func TestBulksCancelledAfterACrash(t *testing.T) {
 	inStores(t, func(o *testDesk) {
 		broken := errors.New("broken")
-		st := &failingStore{Store: o.st, actsLeft: 160, fail: func() error { return broken }}
+		st := &failingStore{Store: o.st, actsLeft: 160, failure: func() error { return broken }}
 		o = newTestDesk(o.T, st)
 		bs := o.addLane("s", 250)
 		s, p := o.beginBulk("s")

@@ -125,7 +125,7 @@ type Group struct {
 func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery, unserved map[batch.ServiceID]string) (Causes, error) {
 	bounded, cancel := context.WithTimeout(ctx, q.Within)
 	defer cancel()
-	c := collector{groups: map[Reason]*Group{}, lanes: map[Reason][]batch.ServiceID{}}
+	c := itemCollector{groups: map[Reason]*Group{}, lanes: map[Reason][]batch.ServiceID{}}
 	v := d.newView()
 	v.unserved = unserved
 	for page := (store.SurveyQuery{Start: true, Brief: true, Limit: surveyPageLanes, Cap: maxCountedBatches}).Bounded(); ; page.Start = false {
@@ -148,36 +148,36 @@ func (d *Desk) surveyCauses(ctx context.Context, q CausesQuery, unserved map[bat
 		}
 		c.report.Incomplete = true
 	}
-	c.report.At = v.at
+	c.report.At = v.surveyTime
 	if err := c.readExamples(ctx, v); err != nil {
 		return Causes{}, err
 	}
 	return c.sortedCauses(), nil
 }
 
-// item is a number of batches of one lane that wait for the same reason.
-type item struct {
+// laneItem is a number of batches of one lane that wait for the same reason.
+type laneItem struct {
 	Reason
 	// id is "" for batches that the survey did not read: they wait behind the others.
-	id      batch.ID
-	place   int // place in the order of claims; -1 if claims do not reach the batch
-	count   int
-	atLeast bool
-	sampled bool
-	created time.Time // when the oldest batch was added
-	// e and blocker have no sentences yet. The ID of blocker is "" if no batch blocks.
-	e, blocker batch.Explanation
+	id        batch.ID
+	place     int // place in the order of claims; -1 if claims do not reach the batch
+	count     int
+	atLeast   bool
+	isSampled bool
+	created   time.Time // when the oldest batch was added
+	// explanation and blocker have no sentences yet. The ID of blocker is "" if no batch blocks.
+	explanation, blocker batch.Explanation
 }
 
-// collector groups items by their reasons.
-type collector struct {
+// itemCollector groups items by their reasons.
+type itemCollector struct {
 	report Causes
 	groups map[Reason]*Group
 	lanes  map[Reason][]batch.ServiceID // the first lanes of each reason
 }
 
 // addItems adds the items of one lane, which was read at the time at.
-func (c *collector) addItems(at time.Time, l store.LaneSurvey, items []item) {
+func (c *itemCollector) addItems(at time.Time, l store.LaneSurvey, items []laneItem) {
 	c.report.Lanes++
 	for i := range items {
 		it := &items[i]
@@ -187,21 +187,21 @@ func (c *collector) addItems(at time.Time, l store.LaneSurvey, items []item) {
 			g = &Group{Reason: it.Reason}
 			c.groups[it.Reason] = g
 		}
-		if !slices.ContainsFunc(items[:i], func(o item) bool { return o.Reason == it.Reason }) {
+		if !slices.ContainsFunc(items[:i], func(o laneItem) bool { return o.Reason == it.Reason }) {
 			if g.Lanes++; g.Lanes <= maxExampleLanes {
 				c.lanes[it.Reason] = append(c.lanes[it.Reason], l.Service)
 			}
 		}
 		g.Batches += it.count
 		c.report.Batches += it.count
-		g.AtLeast, g.Sampled = g.AtLeast || it.atLeast, g.Sampled || it.sampled
+		g.AtLeast, g.Sampled = g.AtLeast || it.atLeast, g.Sampled || it.isSampled
 		c.report.AtLeast = c.report.AtLeast || it.atLeast
 		g.Attempts = max(g.Attempts, attemptsAt(l, i, it.Root != ""))
 		if age := at.Sub(it.created); age > g.Oldest {
 			g.Oldest = age
 		}
 		if g.Example.ID == "" && it.id != "" {
-			g.Example, g.Blocker = it.e, it.blocker
+			g.Example, g.Blocker = it.explanation, it.blocker
 		} else if g.Blocker.ID == "" {
 			g.Blocker = it.blocker
 		}
@@ -222,7 +222,7 @@ func attemptsAt(l store.LaneSurvey, place int, behind bool) int {
 
 // readExamples looks for examples of the groups that have none yet, and adds the sentences to all
 // examples.
-func (c *collector) readExamples(ctx context.Context, v *view) error {
+func (c *itemCollector) readExamples(ctx context.Context, v *surveyView) error {
 	var lanesToRead []batch.ServiceID
 	for r, g := range c.groups {
 		if g.Example.ID == "" {
@@ -234,11 +234,11 @@ func (c *collector) readExamples(ctx context.Context, v *view) error {
 		}
 	}
 	if len(lanesToRead) > 0 {
-		_, _, err := v.judgePage(ctx, store.SurveyQuery{Services: lanesToRead, Window: 2, Cap: 2}, func(_ time.Time, l store.LaneSurvey, items []item) {
+		_, _, err := v.judgePage(ctx, store.SurveyQuery{Services: lanesToRead, Window: 2, Cap: 2}, func(_ time.Time, l store.LaneSurvey, items []laneItem) {
 			for _, it := range items {
 				it.Ledger = l.Ledger
 				if g := c.groups[it.Reason]; it.id != "" && g != nil && g.Example.ID == "" {
-					g.Example, g.Blocker = it.e, it.blocker
+					g.Example, g.Blocker = it.explanation, it.blocker
 				}
 			}
 		})
@@ -263,7 +263,7 @@ func (c *collector) readExamples(ctx context.Context, v *view) error {
 	return nil
 }
 
-func (c *collector) sortedCauses() Causes {
+func (c *itemCollector) sortedCauses() Causes {
 	for _, g := range c.groups {
 		c.report.Groups = append(c.report.Groups, *g)
 	}

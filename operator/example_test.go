@@ -10,8 +10,9 @@ import (
 	"github.com/dltbatch/dltbatch/store/memory"
 )
 
-// show prints the groups of waiting batches, the largest first, and what would move each of them.
-func show(ctx context.Context, desk *operator.Desk) error {
+// printCauses prints the groups of waiting batches, the largest first, and what would move each of
+// them.
+func printCauses(ctx context.Context, desk *operator.Desk) error {
 	causes, err := desk.Causes(ctx, operator.CausesQuery{})
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := show(ctx, desk); err != nil {
+	if err := printCauses(ctx, desk); err != nil {
 		fmt.Println(err)
 	}
 	for rec, err := range desk.All(ctx, store.ListQuery{Open: true}) {

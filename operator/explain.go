@@ -68,8 +68,8 @@ func (d *Desk) explain(ctx context.Context, key batch.Key) (e batch.Explanation,
 	return e, nil
 }
 
-// rules say how batches are claimed, as far as the settings are on record.
-type rules struct {
+// claimRules say how batches are claimed, as far as the settings are on record.
+type claimRules struct {
 	query  store.ClaimQuery
 	choose store.Choose
 	// queryErr is the error if nothing may be concluded from query, and chooseErr the error if
@@ -79,13 +79,13 @@ type rules struct {
 }
 
 // isNumbered calls store.ClaimQuery.Numbered; it is false if that is nil.
-func (u rules) isNumbered(s batch.ServiceID) bool {
+func (u claimRules) isNumbered(s batch.ServiceID) bool {
 	return u.query.Numbered != nil && u.query.Numbered(s)
 }
 
 // claimRules returns the rules for claims from the record. A missing setting becomes an error only
 // when an explanation depends on it.
-func (r serviceRecord) claimRules() (u rules, err error) {
+func (r serviceRecord) claimRules() (u claimRules, err error) {
 	u.query.Window = 1
 	if u.queryErr = r.checkUsable("strategy, claim_ttl and traits", claimsAlike); u.queryErr != nil {
 		u.chooseErr, u.unknownReason = u.queryErr, unknownReason(u.queryErr)
@@ -111,20 +111,20 @@ func claimsAlike(a, b relied.Settings) bool {
 
 // judge explains a batch without adding a sentence. The error says which missing setting the
 // explanation depends on.
-func (u rules) judge(l store.Look) (batch.Explanation, error) {
-	var missing error
+func (u claimRules) judge(l store.Look) (batch.Explanation, error) {
+	var missingErr error
 	q, choose := u.query, u.choose
 	if u.queryErr != nil {
 		q.Resend = func(batch.ServiceID) store.Resend {
-			missing = u.queryErr
+			missingErr = u.queryErr
 			return store.Resend{}
 		}
 	}
 	if u.chooseErr != nil {
 		choose = func(batch.Lane) []batch.Run {
-			missing = u.chooseErr
+			missingErr = u.chooseErr
 			return nil
 		}
 	}
-	return explain.Judge(l, q, choose), missing
+	return explain.Judge(l, q, choose), missingErr
 }

@@ -57,7 +57,7 @@ func (d *Desk) Front(ctx context.Context, service batch.ServiceID, limit int) (F
 	q := store.SurveyQuery{Services: []batch.ServiceID{service}, Window: max(limit, frontWindow)}.Bounded()
 	f := Front{Service: service, Rows: []FrontRow{}, Text: "No batch of the lane is open."}
 	v := d.newView()
-	_, _, err := v.judgePage(ctx, q, func(at time.Time, l store.LaneSurvey, items []item) { f = newFront(at, l, items, q, limit) })
+	_, _, err := v.judgePage(ctx, q, func(at time.Time, l store.LaneSurvey, items []laneItem) { f = newFront(at, l, items, q, limit) })
 	if err != nil {
 		return Front{}, fmt.Errorf("front of %s: %w", batch.Only(service), err)
 	}
@@ -65,7 +65,7 @@ func (d *Desk) Front(ctx context.Context, service batch.ServiceID, limit int) (F
 }
 
 // newFront makes the Front of a lane from its explained batches.
-func newFront(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuery, n int) Front {
+func newFront(at time.Time, l store.LaneSurvey, items []laneItem, q store.SurveyQuery, n int) Front {
 	f := Front{Service: l.Service, At: at, Rows: []FrontRow{}}
 	var places []int
 	open, tried, waits := l.Waiting, 0, 0
@@ -80,7 +80,7 @@ func newFront(at time.Time, l store.LaneSurvey, items []item, q store.SurveyQuer
 		if r.Row.Attempted() && tried > n || waits > n {
 			continue
 		}
-		row := FrontRow{Explanation: it.e, Created: r.Created, Blocked: -1}
+		row := FrontRow{Explanation: it.explanation, Created: r.Created, Blocked: -1}
 		if row.ID == "" { // the survey did not explain this batch itself
 			row.Explanation = batch.Explanation{
 				Key: r.Key, Version: r.Row.Version, At: at, State: r.Row.State, Attempts: r.Row.Attempt,

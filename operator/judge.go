@@ -11,37 +11,37 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// judge explains the batches of one lane.
-type judge struct {
-	view  *view
-	rules rules
+// laneJudge explains the batches of one lane.
+type laneJudge struct {
+	view  *surveyView
+	rules claimRules
 	rows  []store.LaneRow
 	lane  []store.LaneRow // the rows that claims read, in the order of claims
 	look  store.Look
 }
 
 // explainRow explains the batch of one row.
-func (j *judge) explainRow(r *store.LaneRow) (batch.Explanation, error) {
+func (j *laneJudge) explainRow(r *store.LaneRow) (batch.Explanation, error) {
 	l := j.look
 	l.Ref, l.Row, l.Budget, l.Footprint = r.Ref, r.Row, r.Budget, r.Footprint
 	return j.rules.judge(l)
 }
 
 // item explains the batch of one row, and the batch that blocks it.
-func (j *judge) item(r *store.LaneRow) item {
-	it := item{id: r.Key.ID, count: 1, created: r.Created}
+func (j *laneJudge) item(r *store.LaneRow) laneItem {
+	it := laneItem{id: r.Key.ID, count: 1, created: r.Created}
 	var err error
-	if it.e, err = j.explainRow(r); err != nil {
+	if it.explanation, err = j.explainRow(r); err != nil {
 		it.Reason = j.rules.unknownReason
-		it.e = batch.Explanation{Key: r.Key, Version: r.Row.Version, State: r.Row.State, Cause: CauseUnknown}
+		it.explanation = batch.Explanation{Key: r.Key, Version: r.Row.Version, State: r.Row.State, Cause: CauseUnknown}
 		return it
 	}
-	it.Reason = Reason{Cause: it.e.Cause, Remedy: it.e.Remedy, State: r.Row.State, Kind: kindOf(r.Row.Error), Called: hasUnendingCall(r, it.e)}
-	switch it.e.Remedy {
+	it.Reason = Reason{Cause: it.explanation.Cause, Remedy: it.explanation.Remedy, State: r.Row.State, Kind: kindOf(r.Row.Error), Called: hasUnendingCall(r, it.explanation)}
+	switch it.explanation.Remedy {
 	case batch.RemedyBlocker:
-		j.setBlocker(&it, it.e.Blocker)
+		j.setBlocker(&it, it.explanation.Blocker)
 	case batch.RemedyRelease:
-		f := j.view.finalStates[it.e.Blocker] // the zero value if the batch is no longer final
+		f := j.view.finalStates[it.explanation.Blocker] // the zero value if the batch is no longer final
 		it.State, it.Kind, it.Called = f.state, f.kind, false
 	}
 	return it
@@ -54,8 +54,8 @@ func hasUnendingCall(r *store.LaneRow, e batch.Explanation) bool {
 
 // itemOfRest returns an item for n batches behind the front of their lane, which the survey did
 // not read.
-func (j *judge) itemOfRest(created time.Time, n int) item {
-	it := item{count: n, created: created, Reason: Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker}}
+func (j *laneJudge) itemOfRest(created time.Time, n int) laneItem {
+	it := laneItem{count: n, created: created, Reason: Reason{Cause: batch.CauseBehind, Remedy: batch.RemedyBlocker}}
 	if j.rules.chooseErr != nil {
 		it.Reason = j.rules.unknownReason
 		return it
@@ -66,7 +66,7 @@ func (j *judge) itemOfRest(created time.Time, n int) item {
 
 // setBlocker fills in the reason of a batch that others block. It follows the chain of blocking
 // batches to its end.
-func (j *judge) setBlocker(it *item, by batch.Key) {
+func (j *laneJudge) setBlocker(it *laneItem, by batch.Key) {
 	for range j.rows { // each batch waits for an earlier one
 		i := slices.IndexFunc(j.rows, func(r store.LaneRow) bool { return r.Key == by })
 		if i < 0 {

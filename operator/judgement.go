@@ -36,7 +36,7 @@ type judgement struct {
 	now           time.Time
 	incidents     map[IncidentKind]*Incident
 	goneIncidents []Incident
-	moving        map[batch.Cause]*MovingGroup
+	movingGroups  map[batch.Cause]*MovingGroup
 	// closedKind is the kind of incident because of which no instance posts anything; "" if an
 	// instance posts. pausedLedgers holds the ledgers to which no instance posts, with the kind of
 	// incident.
@@ -97,8 +97,8 @@ func (x *judgement) judgeInstances() {
 	}
 	live := 0
 	var last time.Time
-	var rest time.Duration // the longest time that a live instance may rest
-	p := pauses{ledgers: map[string]*pausedLedger{}, since: map[IncidentKind]time.Time{}}
+	var restTime time.Duration // the longest time that a live instance may rest
+	p := instancePauses{ledgers: map[string]*pausedLedger{}, since: map[IncidentKind]time.Time{}}
 	for _, i := range x.Stats.Instances {
 		if !i.Live {
 			if i.Seen.After(last) {
@@ -110,7 +110,7 @@ func (x *judgement) judgeInstances() {
 			continue
 		}
 		live++
-		rest = max(rest, i.Every)
+		restTime = max(restTime, i.Every)
 		x.addWarnings(i)
 		p.addInstance(i)
 	}
@@ -118,7 +118,7 @@ func (x *judgement) judgeInstances() {
 	if live == 0 {
 		s := x.incidentOf(IncidentNoInstance)
 		s.Text, s.Since = incident.NoInstance, last
-	} else if !x.Stats.At.IsZero() && x.Stats.Age > countsOldAfter+rest {
+	} else if !x.Stats.At.IsZero() && x.Stats.Age > countsOldAfter+restTime {
 		s := x.incidentOf(IncidentCountsOld)
 		s.Text, s.Since = incident.NoCounts, x.Stats.At
 	}
@@ -364,10 +364,10 @@ func (i *Incident) addGroup(g Group) {
 // one is counted with that one.
 func (x *judgement) addMoving(g Group) {
 	root := cmp.Or(g.Root, g.Cause)
-	m := x.moving[root]
+	m := x.movingGroups[root]
 	if m == nil {
 		m = &MovingGroup{Group: Group{Reason: Reason{Cause: root}}}
-		x.moving[root] = m
+		x.movingGroups[root] = m
 	}
 	m.Batches += g.Batches
 	if g.Root != "" {

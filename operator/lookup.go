@@ -87,9 +87,9 @@ func (d *Desk) lanesLike(ctx context.Context, text string, limit int, found *Loo
 
 func (d *Desk) batchesLike(ctx context.Context, text string, limit int, found *Lookup) error {
 	for _, way := range []struct {
-		by   string
-		q    store.FindQuery
-		name func(batch.Record) string
+		field string
+		q     store.FindQuery
+		name  func(batch.Record) string
 	}{
 		{ByBatchID, store.FindQuery{ID: batch.ID(text)}, func(r batch.Record) string { return string(r.ID) }},
 		{ByBatchKey, store.FindQuery{DataChangeID: text}, func(r batch.Record) string { return r.DataChangeID }},
@@ -100,7 +100,7 @@ func (d *Desk) batchesLike(ctx context.Context, text string, limit int, found *L
 			return err
 		}
 		for _, rec := range recs {
-			found.add(text, Hit{By: way.by, Name: way.name(rec), Batch: &rec})
+			found.add(text, Hit{By: way.field, Name: way.name(rec), Batch: &rec})
 		}
 		found.More = found.More || more
 	}
@@ -153,9 +153,9 @@ func (d *Desk) ordersLike(ctx context.Context, text string, limit int, found *Lo
 		return nil
 	}
 	for _, way := range []struct {
-		by   string
-		q    order.FindQuery
-		name func(order.Record) string
+		field string
+		q     order.FindQuery
+		name  func(order.Record) string
 	}{
 		{ByOrderID, order.FindQuery{ID: order.ID(text), Begins: true, Limit: limit}, func(r order.Record) string { return string(r.ID) }},
 		{ByOrderKey, order.FindQuery{Key: text, Begins: true, Limit: limit}, func(r order.Record) string { return r.Key }},
@@ -168,7 +168,7 @@ func (d *Desk) ordersLike(ctx context.Context, text string, limit int, found *Lo
 			return err
 		}
 		for _, rec := range recs {
-			found.add(text, Hit{By: way.by, Name: way.name(rec), Order: &rec})
+			found.add(text, Hit{By: way.field, Name: way.name(rec), Order: &rec})
 		}
 		found.More = found.More || more
 	}

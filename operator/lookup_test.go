@@ -32,8 +32,8 @@ func TestLookup(t *testing.T) {
 		require.NoError(o, err)
 
 		type hit struct {
-			by, name string
-			whole    bool
+			field, name string
+			isWhole     bool
 		}
 		look := func(text string) (hits []hit) {
 			o.Helper()

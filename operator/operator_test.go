@@ -296,7 +296,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 		assert.Equal(o, "ledger", refused(operator.ErrNotRecorded).Ledger, "nobody said how")
 
 		o.recordServing(traits, queuer.Serial(), "other")
-		kept, err := relied.Read(o.relied("s").Kept)
+		kept, err := relied.Read(o.readSettings("s").Kept)
 		require.NoError(o, err)
 		kept.Varies = true
 		o.replaceLedgerRecord("ledger", kept)
@@ -311,7 +311,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 		kept.Varies, kept.Other = false, &former
 		o.replaceLedgerRecord("ledger", kept)
 		refused(operator.ErrDisagree)
-		r := o.relied("s")
+		r := o.readSettings("s")
 		assert.True(o, r.Disagree)
 		require.ErrorIs(o, o.Agree(o.ctx(), r, batch.By{}), batch.ErrInvalidInput)
 		stale := r
@@ -319,7 +319,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 		require.ErrorIs(o, o.Agree(o.ctx(), stale, ada), batch.ErrMovedOn)
 		refused(operator.ErrDisagree)
 		require.NoError(o, o.Agree(o.ctx(), r, ada))
-		r = o.relied("s")
+		r = o.readSettings("s")
 		assert.False(o, r.Disagree)
 		assert.Contains(o, r.Kept, `"agreed":{"actor":"ada","reason":"ticket 17"}`)
 		rec, err := o.Requeue(o.ctx(), seen, ada)
@@ -328,7 +328,7 @@ func TestARequeueNeedsTheRecord(t *testing.T) {
 	})
 }
 
-func (o *testDesk) relied(s batch.ServiceID) operator.Settings {
+func (o *testDesk) readSettings(s batch.ServiceID) operator.Settings {
 	o.Helper()
 	r, err := o.Settings(o.ctx(), s)
 	require.NoError(o, err)

@@ -15,9 +15,9 @@ import (
 // ledgerKinds are the kinds of incidents about closed ledgers, the worst first.
 var ledgerKinds = []IncidentKind{IncidentLedgerRefuses, IncidentLedgerDown, IncidentLedgerBusy}
 
-// pauses is what live instances do not post. Each ledger, and each service, is paused separately.
-// An instance posts nothing only if all its ledgers are paused.
-type pauses struct {
+// instancePauses is what live instances do not post. Each ledger, and each service, is paused
+// separately. An instance posts nothing only if all its ledgers are paused.
+type instancePauses struct {
 	instances []pausedInstance         // instances that post nothing
 	ledgers   map[string]*pausedLedger // by name: ledgers that are paused in an instance that posts to others
 	since     map[IncidentKind]time.Time
@@ -28,23 +28,23 @@ type pausedInstance struct {
 	instance string
 	kind     IncidentKind // the worst of the instance's ledgers
 	since    time.Time    // the latest of its ledgers: until then the instance posted something
-	why      string
+	reason   string
 }
 
 // pausedLedger is a ledger to which instances post nothing.
 type pausedLedger struct {
-	kind      IncidentKind // the worst of the instances
-	instances []string     // instances that post to their other ledgers
-	all       []string     // these, and the instances that post nothing at all
-	since     time.Time
-	why       string
+	kind         IncidentKind // the worst of the instances
+	instances    []string     // instances that post to their other ledgers
+	allInstances []string     // these, and the instances that post nothing at all
+	since        time.Time
+	reason       string
 }
 
 // addInstance adds what a live instance does not post.
-func (p *pauses) addInstance(i store.Instance) {
+func (p *instancePauses) addInstance(i store.Instance) {
 	w := pausedInstance{instance: i.Name}
 	posts := !i.Paused
-	var of []store.Pause
+	var ledgerPauses []store.Pause
 	for _, one := range i.Pauses {
 		kind, since := ledgerKind(one.Kind), i.Seen.Add(-one.For)
 		switch {
@@ -55,34 +55,34 @@ func (p *pauses) addInstance(i store.Instance) {
 				p.since[kind] = since
 			}
 		default:
-			of = append(of, one)
+			ledgerPauses = append(ledgerPauses, one)
 			w.kind = worseKind(w.kind, kind)
 			if since.After(w.since) {
 				w.since = since
 			}
 		}
 	}
-	for _, one := range of {
+	for _, one := range ledgerPauses {
 		l := p.ledgers[one.Ledger]
 		if l == nil {
 			l = &pausedLedger{}
 			p.ledgers[one.Ledger] = l
 		}
-		l.kind, l.all = worseKind(l.kind, ledgerKind(one.Kind)), append(l.all, i.Name)
-		l.why = cmp.Or(l.why, one.Why)
+		l.kind, l.allInstances = worseKind(l.kind, ledgerKind(one.Kind)), append(l.allInstances, i.Name)
+		l.reason = cmp.Or(l.reason, one.Why)
 		if since := i.Seen.Add(-one.For); l.since.IsZero() || since.Before(l.since) {
 			l.since = since
 		}
 		if posts {
 			l.instances = append(l.instances, i.Name)
 		}
-		if len(of) == 1 {
-			w.why = one.Why
+		if len(ledgerPauses) == 1 {
+			w.reason = one.Why
 		} else {
-			w.why = legible.Sentences(w.why, ledgerSays(one.Ledger, one.Kind, one.Why))
+			w.reason = legible.Sentences(w.reason, ledgerSays(one.Ledger, one.Kind, one.Why))
 		}
 	}
-	if !posts && len(of) > 0 {
+	if !posts && len(ledgerPauses) > 0 {
 		p.instances = append(p.instances, w)
 	}
 }
@@ -113,11 +113,11 @@ func ledgerSays(name string, kind batch.ErrorKind, why string) string {
 }
 
 // judgePosting finds the incidents about what is not posted; live is the number of live instances.
-func (x *judgement) judgePosting(p pauses, live int) {
+func (x *judgement) judgePosting(p instancePauses, live int) {
 	x.lanePausedSince, x.pausedLedgers = p.since, map[string]IncidentKind{}
 	for name, l := range p.ledgers {
-		others := slices.DeleteFunc(slices.Clone(p.instances), func(w pausedInstance) bool { return slices.Contains(l.all, w.instance) })
-		if len(l.all)+len(others) == live {
+		others := slices.DeleteFunc(slices.Clone(p.instances), func(w pausedInstance) bool { return slices.Contains(l.allInstances, w.instance) })
+		if len(l.allInstances)+len(others) == live {
 			x.pausedLedgers[name] = l.kind
 		}
 	}
@@ -125,7 +125,7 @@ func (x *judgement) judgePosting(p pauses, live int) {
 		s := x.incidentOf(w.kind)
 		s.Instances = append(s.Instances, w.instance)
 		s.setSince(w.since)
-		s.Why = cmp.Or(s.Why, w.why)
+		s.Why = cmp.Or(s.Why, w.reason)
 	}
 	for _, kind := range ledgerKinds {
 		if s := x.incidents[kind]; s != nil {
@@ -139,7 +139,7 @@ func (x *judgement) judgePosting(p pauses, live int) {
 }
 
 // judgePartly finds incidents about paused ledgers of instances that post to other ledgers.
-func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
+func (x *judgement) judgePartly(kind IncidentKind, p instancePauses, live int) {
 	var names, instances []string
 	var why string
 	var since time.Time
@@ -156,7 +156,7 @@ func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
 				instances = append(instances, i)
 			}
 		}
-		why = legible.Sentences(why, ledgerSays(name, kind.errorKind(), l.why))
+		why = legible.Sentences(why, ledgerSays(name, kind.errorKind(), l.reason))
 	}
 	if len(names) == 0 {
 		return
@@ -165,7 +165,7 @@ func (x *judgement) judgePartly(kind IncidentKind, p pauses, live int) {
 	if s.Text != "" { // the text says first that other instances post nothing at all
 		s.Why = legible.Sentences(s.Why, text, why)
 	} else if s.Text, s.Why = text, why; len(names) == 1 {
-		s.Why = p.ledgers[names[0]].why
+		s.Why = p.ledgers[names[0]].reason
 	}
 	s.setSince(since)
 	s.Instances = append(s.Instances, instances...)
@@ -179,17 +179,17 @@ func (x *judgement) worstPauseKind() (kind IncidentKind) {
 	return kind
 }
 
-// gate is what holds back the POSTs of one lane in all live instances.
-type gate struct {
+// laneGate is what holds back the POSTs of one lane in all live instances.
+type laneGate struct {
 	isClosed  bool
 	kind      IncidentKind // the worst of the instances
 	instances []string
 	since     time.Time // the latest of the instances: until then one of them posted
-	why       string
+	reason    string
 }
 
 // gateOf returns the gate of a lane of a ledger. The gate is open if one live instance posts.
-func gateOf(service batch.ServiceID, ledger string, instances []store.Instance) (g gate) {
+func gateOf(service batch.ServiceID, ledger string, instances []store.Instance) (g laneGate) {
 	for _, i := range instances {
 		if !i.Live {
 			continue
@@ -199,27 +199,27 @@ func gateOf(service batch.ServiceID, ledger string, instances []store.Instance) 
 			return of && (ledgerKind(p.Kind) != IncidentLedgerBusy || p.For >= busyIncidentAfter)
 		})
 		if at < 0 {
-			return gate{}
+			return laneGate{}
 		}
 		p := i.Pauses[at]
 		g.isClosed, g.kind, g.instances = true, worseKind(g.kind, ledgerKind(p.Kind)), append(g.instances, i.Name)
 		if since := i.Seen.Add(-p.For); since.After(g.since) {
 			g.since = since
 		}
-		g.why = cmp.Or(g.why, p.Why)
+		g.reason = cmp.Or(g.reason, p.Why)
 	}
 	return g
 }
 
 // text says since when the gate is closed, and by which instances.
-func (g gate) text() string {
+func (g laneGate) text() string {
 	by := "instance " + g.instances[0]
 	if n := len(g.instances); n > 1 {
 		by = incident.Count(n, "instance", "instances")
 	}
 	s := "Held since " + g.since.UTC().Format("2006-01-02 15:04:05Z") + " by " + by
-	if g.why != "" {
-		s += ": " + g.why
+	if g.reason != "" {
+		s += ": " + g.reason
 	}
 	return s
 }

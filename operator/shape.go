@@ -7,9 +7,10 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// shape holds everything that decides how a lane with at most one attempted batch is explained in
-// a brief survey. Very many lanes have few different shapes, so one lane of each shape is judged.
-type shape struct {
+// laneShape holds everything that decides how a lane with at most one attempted batch is explained
+// in a brief survey. Very many lanes have few different shapes, so one lane of each shape is
+// judged.
+type laneShape struct {
 	ledger string // the record of this ledger holds for all its services
 	// These three say how the lane is closed, and how the batch that halted it ended.
 	paused, halted     bool
@@ -28,7 +29,7 @@ type batchShape struct {
 
 // items returns the items of a lane. For a brief survey it leaves out the explanations, and reuses
 // the items of another lane of the same shape.
-func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
+func (v *surveyView) items(s store.Survey, l store.LaneSurvey, u claimRules, q store.SurveyQuery) []laneItem {
 	if !q.Brief {
 		return v.laneItems(s, l, u, q)
 	}
@@ -54,19 +55,19 @@ func (v *view) items(s store.Survey, l store.LaneSurvey, u rules, q store.Survey
 }
 
 // withoutExplanations clears the explanations, since a brief survey does not read enough for them.
-func withoutExplanations(items []item) []item {
+func withoutExplanations(items []laneItem) []laneItem {
 	for i := range items {
-		items[i].id, items[i].e, items[i].blocker = "", batch.Explanation{}, batch.Explanation{}
+		items[i].id, items[i].explanation, items[i].blocker = "", batch.Explanation{}, batch.Explanation{}
 	}
 	return items
 }
 
 // shapeOf returns the shape of a lane; is is false if the lane has none.
-func (v *view) shapeOf(s store.Survey, l store.LaneSurvey, u rules) (f shape, is bool) {
+func (v *surveyView) shapeOf(s store.Survey, l store.LaneSurvey, u claimRules) (f laneShape, is bool) {
 	if _, is = v.rules[l.Ledger]; !is || len(l.Rows) > 2 {
 		return f, false
 	}
-	f = shape{ledger: l.Ledger, paused: !s.Everything.PausedAt.IsZero() || !l.Control.PausedAt.IsZero(), hasMore: l.Waiting > 1}
+	f = laneShape{ledger: l.Ledger, paused: !s.Everything.PausedAt.IsZero() || !l.Control.PausedAt.IsZero(), hasMore: l.Waiting > 1}
 	if f.halted = !l.Control.HaltedAt.IsZero(); f.halted {
 		f.halterEnd = v.finalStates[batch.Key{Service: l.Service, ID: l.Control.HaltedBy}]
 	}
@@ -76,7 +77,7 @@ func (v *view) shapeOf(s store.Survey, l store.LaneSurvey, u rules) (f shape, is
 		b := batchShape{
 			state: r.Row.State, kind: kindOf(r.Row.Error), hasLiveClaim: r.Row.Live(s.At), isBeforeItsTime: r.Row.NotBefore.After(s.At),
 			isUndecided:  r.Row.Undecided(),
-			isResendable: u.queryErr == nil && r.Row.Resendable(s.At, u.query.TTL, resend(u, l.Service)),
+			isResendable: u.queryErr == nil && r.Row.Resendable(s.At, u.query.TTL, resendRule(u, l.Service)),
 		}
 		switch {
 		case r.Row.Attempted() && i == 0:
@@ -90,8 +91,8 @@ func (v *view) shapeOf(s store.Survey, l store.LaneSurvey, u rules) (f shape, is
 	return f, true
 }
 
-// resend returns the resend rule of the ledger of service s.
-func resend(u rules, s batch.ServiceID) store.Resend {
+// resendRule returns the resend rule of the ledger of service s.
+func resendRule(u claimRules, s batch.ServiceID) store.Resend {
 	if u.query.Resend == nil {
 		return store.Resend{}
 	}

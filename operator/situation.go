@@ -173,7 +173,7 @@ func (d *Desk) countLeft(ctx context.Context, instances []store.Instance) (map[s
 
 // Situation derives the incidents from the facts that were read. It is a pure function.
 func (s Facts) Situation() Situation {
-	x := judgement{Facts: s, now: s.Causes.At.Add(s.Causes.Age), incidents: map[IncidentKind]*Incident{}, moving: map[batch.Cause]*MovingGroup{}}
+	x := judgement{Facts: s, now: s.Causes.At.Add(s.Causes.Age), incidents: map[IncidentKind]*Incident{}, movingGroups: map[batch.Cause]*MovingGroup{}}
 	if x.now.IsZero() {
 		x.now = s.Stats.At.Add(s.Stats.Age)
 	}
@@ -194,7 +194,7 @@ func (s Facts) Situation() Situation {
 	for n := range out.Incidents {
 		x.finishIncident(&out.Incidents[n])
 	}
-	for _, m := range x.moving {
+	for _, m := range x.movingGroups {
 		if m.Example.ID != "" {
 			if m.Held = x.whyLaneHeld(m.Example.Cause, m.Example.Service, m.Ledger); m.Held != "" {
 				m.Example.Text = waitText(m.Example, m.Held)

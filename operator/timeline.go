@@ -76,7 +76,7 @@ func Timeline(r batch.Record, reports []batch.Report, history []batch.Act, now t
 	t.addEnd(reports, history)
 	slices.SortStableFunc(t.steps, func(a, b Step) int { return a.At.Compare(b.At) })
 	for i := range t.steps {
-		if s := &t.steps[i]; t.untimed && s.Kind == StepDoubt && s.Attempt > 0 {
+		if s := &t.steps[i]; t.isUntimed && s.Kind == StepDoubt && s.Attempt > 0 {
 			s.At = time.Time{}
 		}
 	}
@@ -88,9 +88,9 @@ type timeline struct {
 	record batch.Record
 	now    time.Time
 	steps  []Step
-	// untimed is true if nobody knows when the attempt of a StepDoubt was sent; the step's time
+	// isUntimed is true if nobody knows when the attempt of a StepDoubt was sent; the step's time
 	// then only gives its place.
-	untimed bool
+	isUntimed bool
 }
 
 func (t *timeline) add(s Step) {
@@ -231,7 +231,7 @@ func (t *timeline) addUnreported(reports []batch.Report) {
 	if !r.DoubtSince.IsZero() && !ledgerHas(r) {
 		s.Kind, s.Tone, s.Title = StepDoubt, ToneDoubt, fmt.Sprintf("Attempt %d may have been sent", r.Attempt)
 		if earlier {
-			s.At, t.untimed = slices.MaxFunc([]time.Time{r.DoubtSince, last}, time.Time.Compare), true
+			s.At, t.isUntimed = slices.MaxFunc([]time.Time{r.DoubtSince, last}, time.Time.Compare), true
 		}
 		t.add(s)
 	} else if !earlier {

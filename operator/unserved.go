@@ -58,14 +58,14 @@ func withUnserved(e batch.Explanation, why string) batch.Explanation {
 }
 
 // unservedItems returns the items of a lane that no instance serves.
-func unservedItems(items []item, why string) []item {
+func unservedItems(items []laneItem, why string) []laneItem {
 	items = slices.Clone(items) // lanes of one shape share the slice
 	for i := range items {
 		it := &items[i]
 		if isUnserved(it.Cause) && (it.Root == "" || isUnserved(it.Root)) {
 			it.Reason, it.blocker = Reason{Cause: batch.CauseUnserved, Remedy: batch.RemedyLedger}, batch.Explanation{}
 			if it.id != "" {
-				it.e = withUnserved(it.e, why)
+				it.explanation = withUnserved(it.explanation, why)
 			}
 		}
 	}

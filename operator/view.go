@@ -11,18 +11,18 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// view judges lanes page by page, and caches the records of ledgers that it has read.
-type view struct {
+// surveyView judges lanes page by page, and caches the records of ledgers that it has read.
+type surveyView struct {
 	desk        *Desk
-	at          time.Time
+	surveyTime  time.Time
 	texts       map[string]string        // the record of each ledger, as text
-	rules       map[string]rules         // the rules of each ledger whose record holds for all its services
+	rules       map[string]claimRules    // the rules of each ledger whose record holds for all its services
 	laterLanes  []batch.ServiceID        // lanes that judgeSamples reads again with more batches
 	laterIsFull bool                     // true if later takes no more lanes
 	finalStates map[batch.Key]finalState // the batches that halted lanes
 	// shapes holds the items of judged lanes of the present page, by [shape].
-	shapes     map[shape][]item
-	itemBuffer []item // buffer for the items of lanes of a known shape
+	shapes     map[laneShape][]laneItem
+	itemBuffer []laneItem // buffer for the items of lanes of a known shape
 	// unserved maps each lane that no live instance serves to the reason; nil if the instances
 	// were not read.
 	unserved map[batch.ServiceID]string
@@ -34,18 +34,18 @@ type finalState struct {
 	kind  batch.ErrorKind
 }
 
-func (d *Desk) newView() *view {
-	return &view{desk: d, texts: map[string]string{}, rules: map[string]rules{}, finalStates: map[batch.Key]finalState{}}
+func (d *Desk) newView() *surveyView {
+	return &surveyView{desk: d, texts: map[string]string{}, rules: map[string]claimRules{}, finalStates: map[batch.Key]finalState{}}
 }
 
 // judgePage judges the lanes of a page. It returns the number of lanes on the page, and the last
 // lane.
-func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(time.Time, store.LaneSurvey, []item)) (n int, last batch.ServiceID, err error) {
+func (v *surveyView) judgePage(ctx context.Context, q store.SurveyQuery, take func(time.Time, store.LaneSurvey, []laneItem)) (n int, last batch.ServiceID, err error) {
 	s, err := v.desk.store.Survey(ctx, q)
 	if err != nil {
 		return 0, "", err
 	}
-	v.at, v.shapes = s.At, map[shape][]item{}
+	v.surveyTime, v.shapes = s.At, map[laneShape][]laneItem{}
 	if err := v.readHalters(ctx, s.Lanes); err != nil {
 		return 0, "", err
 	}
@@ -81,7 +81,7 @@ func (v *view) judgePage(ctx context.Context, q store.SurveyQuery, take func(tim
 
 // countsFootprints reports whether footprints decide anything in a lane: more than one batch may
 // leave at once, or more than one was attempted.
-func countsFootprints(u rules, l store.LaneSurvey) bool {
+func countsFootprints(u claimRules, l store.LaneSurvey) bool {
 	tried, again := 0, false
 	for i := range l.Rows {
 		if l.Rows[i].Row.Attempted() {
@@ -93,7 +93,7 @@ func countsFootprints(u rules, l store.LaneSurvey) bool {
 }
 
 // judgeSamples judges the lanes in v.later, with more of their batches.
-func (v *view) judgeSamples(ctx context.Context, take func(time.Time, store.LaneSurvey, []item)) error {
+func (v *surveyView) judgeSamples(ctx context.Context, take func(time.Time, store.LaneSurvey, []laneItem)) error {
 	for some := range slices.Chunk(v.laterLanes, 100) {
 		if _, _, err := v.judgePage(ctx, store.SurveyQuery{Services: some, Window: maxSampledBatches, Cap: maxCountedBatches}, take); err != nil {
 			return err
@@ -103,13 +103,13 @@ func (v *view) judgeSamples(ctx context.Context, take func(time.Time, store.Lane
 }
 
 // rulesOf returns the rules by which batches of the lane are claimed.
-func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
+func (v *surveyView) rulesOf(ctx context.Context, l store.LaneSurvey) (claimRules, error) {
 	if u, known := v.rules[l.Ledger]; known {
 		return u, nil
 	}
 	r, err := v.desk.newServiceRecord(ctx, l.Service, l.Ledger, v.texts)
 	if err != nil {
-		return rules{}, err
+		return claimRules{}, err
 	}
 	u, err := r.claimRules()
 	if err == nil && r.Uniform() {
@@ -119,7 +119,7 @@ func (v *view) rulesOf(ctx context.Context, l store.LaneSurvey) (rules, error) {
 }
 
 // readHalters reads the batches that halted the lanes of a page.
-func (v *view) readHalters(ctx context.Context, lanes []store.LaneSurvey) error {
+func (v *surveyView) readHalters(ctx context.Context, lanes []store.LaneSurvey) error {
 	var keysToRead []batch.Key
 	for _, l := range lanes {
 		if l.Control.HaltedBy != "" {
@@ -147,7 +147,7 @@ func kindOf(err *batch.SubmissionError) batch.ErrorKind {
 }
 
 // laneItems returns the open batches of a lane with their reasons.
-func (v *view) laneItems(s store.Survey, l store.LaneSurvey, u rules, q store.SurveyQuery) []item {
+func (v *surveyView) laneItems(s store.Survey, l store.LaneSurvey, u claimRules, q store.SurveyQuery) []laneItem {
 	for i := range l.Rows { // a brief survey has no ids, and an explanation names batches by their ids
 		if r := &l.Rows[i]; r.Key.ID == "" {
 			r.Key.ID = batch.ID(strconv.FormatInt(r.Ref.Row, 10))
@@ -165,34 +165,34 @@ func (v *view) laneItems(s store.Survey, l store.LaneSurvey, u rules, q store.Su
 	sampled := (partial || q.Brief && countsFootprints(u, l)) && !isClosed(s, l)
 	shown := l.Rows[:min(len(l.Rows), attempted+window)]
 	u.query.Window = window
-	j := judge{
+	j := laneJudge{
 		view: v, rules: u, rows: l.Rows, lane: u.query.InOrder(l.Service, shown),
 		look: store.Look{At: s.At, Lane: shown, Everything: s.Everything, Service: l.Control},
 	}
-	items := make([]item, 0, len(l.Rows)+1)
+	items := make([]laneItem, 0, len(l.Rows)+1)
 	again := 0
 	for i := range l.Rows {
 		r := &l.Rows[i]
 		if i < attempted && r.Row.State.Claimable() {
 			again++
 		}
-		var it item
+		var it laneItem
 		if i < attempted && again > maxSampledBatches && r.Row.State.Claimable() { // each such explanation reads the whole lane
 			it = j.itemOfRest(r.Created, 1)
-			it.sampled = true
+			it.isSampled = true
 		} else {
 			it = j.item(r)
-			it.sampled = sampled && r.Row.State.Claimable()
+			it.isSampled = sampled && r.Row.State.Claimable()
 		}
 		it.place = slices.IndexFunc(j.lane, func(o store.LaneRow) bool { return o.Key == r.Key })
 		items = append(items, it)
 	}
 	if rest := l.Waiting - waiting; rest > 0 {
 		front := items[len(items)-1] // the last waiting row, since waiting rows come last
-		it := item{count: rest, created: front.created, Reason: front.Reason}
+		it := laneItem{count: rest, created: front.created, Reason: front.Reason}
 		if !isClosed(s, l) {
 			it = j.itemOfRest(front.created, rest)
-			it.sampled = sampled
+			it.isSampled = sampled
 		}
 		it.atLeast = l.Waiting == q.Cap
 		items = append(items, it)

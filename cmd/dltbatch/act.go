@@ -271,7 +271,7 @@ type steering struct {
 }
 
 func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
-	var whole bool
+	var wholeStore bool
 	var seen int64
 	if c.Name() != "pause" {
 		c.Long += actHelp
@@ -280,7 +280,7 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 	c.Args = cobra.RangeArgs(s.moreArgs, s.moreArgs+1)
 	t := a.addActFlags(c, true)
 	if s.takesAll {
-		c.Flags().BoolVar(&whole, "all", false, "everything, in place of one SERVICE")
+		c.Flags().BoolVar(&wholeStore, "all", false, "everything, in place of one SERVICE")
 	}
 	if c.Name() != "pause" {
 		c.Flags().Int64Var(&seen, "seen", 0, "act only upon this `VERSION` of the control, as lanes has it")
@@ -292,9 +292,9 @@ func (a *app) steerCommand(c *cobra.Command, s steering) *cobra.Command {
 		}
 		scope, question, where := batch.Everything(), "", all
 		switch {
-		case whole == (len(given) > s.moreArgs):
+		case wholeStore == (len(given) > s.moreArgs):
 			return fmt.Errorf("%w: name one SERVICE%s", errUsage, map[bool]string{true: ", or --all"}[s.takesAll])
-		case !whole:
+		case !wholeStore:
 			db, service, asks, err := t.findLane(ctx, all, given[0])
 			if err != nil {
 				return err
@@ -389,9 +389,9 @@ func (t *consent) findLane(ctx context.Context, all *databases, text string) (db
 	case err != nil:
 		return db, findLane, "", err
 	case !known:
-		return db, findLane, "Nobody knows the lane " + quote(text) + ": it has no batches, no orders and no control. Is it a typing error?", nil
+		return db, findLane, "Nobody knows the lane " + quoteName(text) + ": it has no batches, no orders and no control. Is it a typing error?", nil
 	case string(findLane) != text:
-		return db, findLane, "No lane is named " + quote(text) + "; " + quote(string(findLane)) + " begins so, and is the only one.", nil
+		return db, findLane, "No lane is named " + quoteName(text) + "; " + quoteName(string(findLane)) + " begins so, and is the only one.", nil
 	}
 	return db, findLane, "", nil
 }
@@ -401,7 +401,7 @@ func scopeText(s batch.Scope) string {
 	if s.All {
 		return "everything as a whole"
 	}
-	return "the lane " + quote(batch.Excerpt(string(s.Service), 64))
+	return "the lane " + quoteName(batch.Excerpt(string(s.Service), 64))
 }
 
 // askOfAll returns a function that asks the question only before an act upon everything.
@@ -540,12 +540,12 @@ func (p *page) printRelied(r operator.Settings) {
 		record = "none: no instance has recorded its settings"
 	}
 	t := p.table("SERVICE", laneText(r.Service))
-	t.row(plain, "ledger", r.Ledger)
-	t.row(plain, "record", record)
+	t.row(stylePlain, "ledger", r.Ledger)
+	t.row(stylePlain, "record", record)
 	if r.Disagree {
-		t.row(red, "disagreement", `"other" are the settings before; correct the instance that is wrong, then dltbatch agree`)
+		t.row(styleRed, "disagreement", `"other" are the settings before; correct the instance that is wrong, then dltbatch agree`)
 	}
-	t.end()
+	t.finish()
 }
 
 func (a *app) agree() *cobra.Command {

@@ -87,9 +87,9 @@ func TestRefusedBeforeItIsAsked(t *testing.T) {
 		s.add("d", "d1")
 		s.endAttempt("d", store.Doubtful)
 		for _, c := range []struct {
-			code int
-			says string
-			args []string
+			code     int
+			wantText string
+			args     []string
 		}{
 			{exitRefused, "cannot cancel from rejected", []string{"cancel", "b3"}},
 			{exitRefused, "cannot cancel from", []string{"cancel", "d1"}},
@@ -103,7 +103,7 @@ func TestRefusedBeforeItIsAsked(t *testing.T) {
 		} {
 			got := s.runWithInput(c.args[0]+"\n", append(c.args, "--reason", "r")...)
 			assert.Equal(s, c.code, got.code, "%v: %s", c.args, got.err)
-			assert.Contains(s, got.err, c.says, "%v", c.args)
+			assert.Contains(s, got.err, c.wantText, "%v", c.args)
 			assert.NotContains(s, got.err, "to go on:", "%v", c.args)
 		}
 	})

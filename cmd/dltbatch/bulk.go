@@ -62,7 +62,7 @@ they are now, and a token that stands for them. The JSON is operator.Selection.`
 			p.printSelection(sel)
 			if file != "" && len(sel.Batches) > 0 {
 				p.line("")
-				p.line("  $ dltbatch bulk run %s --token %s --reason WHY", quote(file), sel.Token)
+				p.line("  $ dltbatch bulk run %s --token %s --reason WHY", quoteName(file), sel.Token)
 			}
 		})
 	})
@@ -108,15 +108,15 @@ func (p *page) printSelection(sel operator.Selection) {
 		if c.State != 0 {
 			state = c.State.String()
 		}
-		t.row(plain, c.Batches, c.Cause, state, c.Kind)
+		t.row(stylePlain, c.Batches, c.Cause, state, c.Kind)
 	}
-	t.end()
+	t.finish()
 	p.line("")
 	t = p.table("SERVICE", "ID", "STATE", "ADDED", "ERROR")
 	for _, r := range sel.First {
-		t.row(plain, laneText(r.Service), r.ID, r.State, timeText(r.CreatedAt), errorText(r.Error))
+		t.row(stylePlain, laneText(r.Service), r.ID, r.State, timeText(r.CreatedAt), errorText(r.Error))
 	}
-	t.end()
+	t.finish()
 	if n := len(sel.Batches) - len(sel.First); n > 0 {
 		p.line("and %d more", n)
 	}

@@ -141,9 +141,9 @@ action is kept for 30 days after its last change.`,
 		return a.print(bulkList{notNull(list)}, func(p *page) {
 			t := p.table("TOKEN", "ACTION", "STATE", "BATCHES", "HAD THEIR TURN", "DONE", "BEGUN", "CHANGED", "BY")
 			for _, b := range list {
-				t.row(plain, b.Token, b.Bulk.Action, b.State, b.Selected, b.Next, b.Done, timeText(b.Begun), timeText(b.Changed), b.Events[0].By.Actor)
+				t.row(stylePlain, b.Token, b.Bulk.Action, b.State, b.Selected, b.Next, b.Done, timeText(b.Begun), timeText(b.Changed), b.Events[0].By.Actor)
 			}
-			t.end()
+			t.finish()
 		})
 	})
 }
@@ -163,16 +163,16 @@ func (p *page) printBulkAnswer(c bulkAnswer) {
 	p.line("")
 	t := p.table("EVENT", "AT BATCH", "BY", "REASON")
 	for _, e := range c.Events {
-		t.row(plain, e.Event, e.Next, e.By.Actor, e.By.Reason)
+		t.row(stylePlain, e.Event, e.Next, e.By.Actor, e.By.Reason)
 	}
-	t.end()
+	t.finish()
 	if len(c.NotDone) == 0 {
 		return
 	}
 	p.line("")
 	t = p.table("SERVICE", "ID", "NOT DONE BECAUSE")
 	for _, n := range c.NotDone {
-		t.row(plain, laneText(n.Service), n.ID, p.ids(n.Why))
+		t.row(stylePlain, laneText(n.Service), n.ID, p.ids(n.Why))
 	}
-	t.end()
+	t.finish()
 }

@@ -56,9 +56,9 @@ func (p *page) printCauses(s operator.Situation) {
 			if m.Sampled {
 				cause += ", sampled"
 			}
-			t.row(plain, countText(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, ageText(m.Oldest), m.Example.ID)
+			t.row(stylePlain, countText(m.Batches, m.AtLeast), m.Lanes, cause, m.Behind, m.Kind, ageText(m.Oldest), m.Example.ID)
 		}
-		t.end()
+		t.finish()
 		for _, m := range s.Moving {
 			if m.Held != "" {
 				p.line("%s of %s: %s", p.id(string(m.Example.ID)), laneText(m.Example.Service), p.ids(m.Held))

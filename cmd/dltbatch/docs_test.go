@@ -89,8 +89,8 @@ func codeBlock(s string) string {
 	return "```\n" + strings.TrimRight(s, "\n") + "\n```\n"
 }
 
-// answers lists the types that the commands print with --json.
-var answers = []struct {
+// printedAnswers lists the types that the commands print with --json.
+var printedAnswers = []struct {
 	command string
 	answer  any
 }{
@@ -114,7 +114,7 @@ var packagePaths = regexp.MustCompile(`\[[^\]]*/(main\.|dltbatch\.)?`)
 func answerShapes(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("\n## The JSON\n\nA field with ? may be absent. [] is a list, {} an object with names as the state or the setting.\n\n| answer of | type |\n|---|---|\n")
-	var todo []reflect.Type
+	var pending []reflect.Type
 	seen := map[reflect.Type]bool{}
 	var name func(r reflect.Type) string
 	name = func(r reflect.Type) string {
@@ -140,28 +140,28 @@ func answerShapes(t *testing.T) string {
 		}
 		if !seen[r] {
 			seen[r] = true
-			todo = append(todo, r)
+			pending = append(pending, r)
 		}
 		return typeTitle(r)
 	}
-	for _, a := range answers {
+	for _, a := range printedAnswers {
 		fmt.Fprintf(&b, "| %s | `%s` |\n", a.command, name(reflect.TypeOf(a.answer)))
 	}
 	b.WriteString("\n| type | fields |\n|---|---|\n")
-	for i := 0; i < len(todo); i++ {
+	for i := 0; i < len(pending); i++ {
 		var fields []string
-		for _, f := range reflect.VisibleFields(todo[i]) {
+		for _, f := range reflect.VisibleFields(pending[i]) {
 			tag, option, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if f.Anonymous && tag == "" || !f.IsExported() || tag == "-" {
 				continue
 			}
-			require.NotEmpty(t, tag, "%s.%s has no name in JSON", todo[i], f.Name)
+			require.NotEmpty(t, tag, "%s.%s has no name in JSON", pending[i], f.Name)
 			if option != "" {
 				tag += "?"
 			}
 			fields = append(fields, fmt.Sprintf("`%s` %s", tag, name(f.Type)))
 		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", typeTitle(todo[i]), strings.Join(fields, ", "))
+		fmt.Fprintf(&b, "| `%s` | %s |\n", typeTitle(pending[i]), strings.Join(fields, ", "))
 	}
 	return b.String()
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// finding is the result of one of doctor's checks.
-type finding struct {
+// doctorFinding is the result of one of doctor's checks.
+type doctorFinding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
 	Found string `json:"found"`
@@ -30,28 +30,28 @@ type finding struct {
 
 // diagnosis is what "doctor" prints.
 type diagnosis struct {
-	OK       bool      `json:"ok"`
-	Findings []finding `json:"findings"`
+	OK       bool            `json:"ok"`
+	Findings []doctorFinding `json:"findings"`
 }
 
-// exam collects the findings of one run of doctor.
-type exam struct {
+// databaseExam collects the findings of one run of doctor.
+type databaseExam struct {
 	db       *database
 	t        target
-	findings []finding
+	findings []doctorFinding
 	safeText func(error) string // returns the text of an error without the data source name
 }
 
-func (x *exam) addGood(check, format string, args ...any) {
-	x.findings = append(x.findings, finding{Check: check, OK: true, Found: fmt.Sprintf(format, args...)})
+func (x *databaseExam) addGood(check, format string, args ...any) {
+	x.findings = append(x.findings, doctorFinding{Check: check, OK: true, Found: fmt.Sprintf(format, args...)})
 }
 
-func (x *exam) addBad(check, do, format string, args ...any) {
-	x.findings = append(x.findings, finding{Check: check, Do: do, Found: fmt.Sprintf(format, args...)})
+func (x *databaseExam) addBad(check, do, format string, args ...any) {
+	x.findings = append(x.findings, doctorFinding{Check: check, Do: do, Found: fmt.Sprintf(format, args...)})
 }
 
 // addFinding adds a finding: a good one if ok, otherwise a bad one with the remedy do.
-func (x *exam) addFinding(ok bool, check, do, format string, args ...any) {
+func (x *databaseExam) addFinding(ok bool, check, do, format string, args ...any) {
 	if ok {
 		x.addGood(check, format, args...)
 	} else {
@@ -61,7 +61,7 @@ func (x *exam) addFinding(ok bool, check, do, format string, args ...any) {
 
 // addUnlessEmpty adds a finding: a good one if the list is empty, otherwise a bad one with the
 // first entries of the list.
-func (x *exam) addUnlessEmpty(check, empty, do string, list []string) {
+func (x *databaseExam) addUnlessEmpty(check, empty, do string, list []string) {
 	const maxShown = 5
 	named := strings.Join(list[:min(len(list), maxShown)], ", ")
 	if len(list) > maxShown {
@@ -91,9 +91,9 @@ and "findings", each with "check", "ok", "found" and "do".`,
 	}
 	return a.databasesCommand(c, func(ctx context.Context, all *databases, _ []string) error {
 		answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (diagnosis, error) {
-			x := &exam{db: db, t: db.t, safeText: a.safeText}
+			x := &databaseExam{db: db, t: db.t, safeText: a.safeText}
 			err := x.checkAll(ctx)
-			return diagnosis{OK: !slices.ContainsFunc(x.findings, func(f finding) bool { return !f.OK }), Findings: x.findings}, err
+			return diagnosis{OK: !slices.ContainsFunc(x.findings, func(f doctorFinding) bool { return !f.OK }), Findings: x.findings}, err
 		})
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ and "findings", each with "check", "ok", "found" and "do".`,
 				}
 				t.row(alarmStyle(!f.OK), cells...)
 			}
-			t.end()
+			t.finish()
 			for _, f := range list {
 				if f.Do != "" {
 					p.line("")
@@ -147,18 +147,18 @@ and "findings", each with "check", "ok", "found" and "do".`,
 
 // shardFinding is a finding with the shards that it applies to.
 type shardFinding struct {
-	finding
+	doctorFinding
 	shards []int
 }
 
 // joinFindings joins findings that several shards have in common.
 func joinFindings(answers []desks.Answer[diagnosis]) (list []shardFinding) {
-	places := map[finding]int{}
+	places := map[doctorFinding]int{}
 	for _, x := range desks.WithoutErrors(answers) {
 		for _, f := range x.Value.Findings {
 			at, known := places[f]
 			if !known {
-				at, list = len(list), append(list, shardFinding{finding: f})
+				at, list = len(list), append(list, shardFinding{doctorFinding: f})
 				places[f] = at
 			}
 			list[at].shards = append(list[at].shards, x.Shard)
@@ -167,7 +167,7 @@ func joinFindings(answers []desks.Answer[diagnosis]) (list []shardFinding) {
 	return list
 }
 
-func (x *exam) checkAll(ctx context.Context) error {
+func (x *databaseExam) checkAll(ctx context.Context) error {
 	if x.db.postgres != nil || x.db.sqlite != nil {
 		s, _, err := x.db.schema(ctx)
 		if errors.Is(err, store.ErrUnreleasedSchema) {
@@ -203,7 +203,7 @@ func (x *exam) checkAll(ctx context.Context) error {
 }
 
 // checkServer checks the PostgreSQL server itself.
-func (x *exam) checkServer(ctx context.Context) error {
+func (x *databaseExam) checkServer(ctx context.Context) error {
 	if x.db.postgres == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (x *exam) checkServer(ctx context.Context) error {
 
 // checkServerSettings checks the settings on which a store's promises depend. The list of settings
 // is the store's own.
-func (x *exam) checkServerSettings(ctx context.Context) error {
+func (x *databaseExam) checkServerSettings(ctx context.Context) error {
 	list := pgsettings.For(pgsettings.Doctor, false)
 	var version, number string
 	var standby bool
@@ -243,7 +243,7 @@ func (x *exam) checkServerSettings(ctx context.Context) error {
 	return nil
 }
 
-func (x *exam) checkClock(ctx context.Context) error {
+func (x *databaseExam) checkClock(ctx context.Context) error {
 	before := time.Now()
 	var now time.Time
 	if err := x.db.postgres.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
@@ -258,7 +258,7 @@ func (x *exam) checkClock(ctx context.Context) error {
 
 // checkPooler checks whether a pooler stands in front of the server. When a connection begins,
 // PostgreSQL sends the number of its process, and PgBouncer sends a number of its own.
-func (x *exam) checkPooler(ctx context.Context) error {
+func (x *databaseExam) checkPooler(ctx context.Context) error {
 	conn, err := x.db.postgres.Acquire(ctx)
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (x *exam) checkPooler(ctx context.Context) error {
 	return nil
 }
 
-func (x *exam) checkSnapshots(ctx context.Context) error {
+func (x *databaseExam) checkSnapshots(ctx context.Context) error {
 	const query = `SELECT pid, coalesce(application_name, ''), coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
 	FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 		AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND xact_start < clock_timestamp() - make_interval(secs => $1)
@@ -324,7 +324,7 @@ func (x *exam) checkSnapshots(ctx context.Context) error {
 	return nil
 }
 
-func (x *exam) checkVacuum(ctx context.Context) error {
+func (x *databaseExam) checkVacuum(ctx context.Context) error {
 	schema := x.t.schemaName()
 	var worst string
 	var dead, live int64
@@ -352,7 +352,7 @@ func (x *exam) checkVacuum(ctx context.Context) error {
 }
 
 // checkIncidents adds the present incidents, the same as every other command shows.
-func (x *exam) checkIncidents(ctx context.Context) error {
+func (x *databaseExam) checkIncidents(ctx context.Context) error {
 	s, err := x.db.situation(ctx)
 	if err != nil {
 		return err
@@ -374,7 +374,7 @@ func (x *exam) checkIncidents(ctx context.Context) error {
 }
 
 // checkInstances checks the instances that run.
-func (x *exam) checkInstances(ctx context.Context) error {
+func (x *databaseExam) checkInstances(ctx context.Context) error {
 	s, err := x.db.stats(ctx, false)
 	if err != nil {
 		return err
@@ -397,8 +397,8 @@ func (x *exam) checkInstances(ctx context.Context) error {
 }
 
 // checkSettings checks the recorded settings, also those that no waiting batch needs.
-func (x *exam) checkSettings(ctx context.Context) error {
-	if slices.ContainsFunc(x.findings, func(f finding) bool { return f.Check == string(operator.IncidentDisagree) }) {
+func (x *databaseExam) checkSettings(ctx context.Context) error {
+	if slices.ContainsFunc(x.findings, func(f doctorFinding) bool { return f.Check == string(operator.IncidentDisagree) }) {
 		return nil // an incident says so already
 	}
 	sv, err := x.db.Store.Survey(ctx, store.SurveyQuery{Start: true, Limit: surveyLanes})
@@ -425,7 +425,7 @@ func (x *exam) checkSettings(ctx context.Context) error {
 }
 
 // checkUpkeep adds the warnings of the store itself.
-func (x *exam) checkUpkeep(ctx context.Context) error {
+func (x *databaseExam) checkUpkeep(ctx context.Context) error {
 	warnings, err := x.db.Store.Upkeep(ctx)
 	if err != nil {
 		return err
@@ -441,7 +441,7 @@ func (x *exam) checkUpkeep(ctx context.Context) error {
 
 // checkHints checks whether this program receives the hints of other processes. No promise depends
 // on hints, so without them the finding is still good.
-func (x *exam) checkHints(ctx context.Context) error {
+func (x *databaseExam) checkHints(ctx context.Context) error {
 	hearing, stop := context.WithTimeout(ctx, hearTimeLimit)
 	defer stop()
 	var live atomic.Pointer[string] // the way by which hints arrive

@@ -21,12 +21,12 @@ import (
 )
 
 // badFindings returns the bad findings of doctor, by the name of the check.
-func (s *testCommand) badFindings() map[string]finding {
+func (s *testCommand) badFindings() map[string]doctorFinding {
 	s.Helper()
 	got := s.runWithInput("", "doctor", "--json")
 	var d diagnosis
 	require.NoError(s, json.Unmarshal([]byte(got.out), &d), got.err)
-	found := map[string]finding{}
+	found := map[string]doctorFinding{}
 	for _, f := range d.Findings {
 		if !f.OK {
 			assert.NotEmpty(s, f.Do, "%s: what to do?", f.Check)

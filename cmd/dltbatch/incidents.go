@@ -30,9 +30,9 @@ func incidentsOf(s operator.Situation) incidentsPart { return incidentsPart{s.St
 // command shows itself.
 func (p *page) printIncidents(all []operator.Incident, shows string) {
 	for _, i := range all {
-		style := red
+		style := styleRed
 		if i.ByItself {
-			style = plain
+			style = stylePlain
 		}
 		p.styled(style, "%s%s", p.ids(i.Text), sinceText(i))
 		if i.Batches > 0 {

@@ -65,7 +65,7 @@ the incidents.`,
 					t.row(alarmStyle(state != "live"), cells...)
 				}
 			}
-			t.end()
+			t.finish()
 			for _, x := range desks.WithoutErrors(answers) {
 				for _, i := range x.Value.Stats.Instances {
 					for _, u := range i.Unserved {

@@ -77,7 +77,7 @@ each a order.Record, and "next" for --after.`,
 				}
 				t.row(alarmStyle(o.State == order.Quarantined), cells...)
 			}
-			t.end()
+			t.finish()
 			if next != "" {
 				p.line("more: --after %s", string(next))
 			}
@@ -153,7 +153,7 @@ type pruneAnswer struct {
 }
 
 func (a *app) prune() *cobra.Command {
-	var older time.Duration
+	var minAge time.Duration
 	var yes bool
 	c := &cobra.Command{
 		Use: "prune [flags]", Short: "Remove old outcomes",
@@ -163,17 +163,17 @@ this by themselves (Options.Retention). The command cannot know which ledgers ex
 so it keeps the id of each batch: a late Add of the same batch is not sent again. The JSON counts
 "batches", "orders", "stream_ids" and "lane_acts".`,
 	}
-	c.Flags().DurationVar(&older, "older-than", 0, "for how long they have been final, such as 720h; required")
+	c.Flags().DurationVar(&minAge, "older-than", 0, "for how long they have been final, such as 720h; required")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for a typed confirmation")
 	return a.databaseCommand(c, func(ctx context.Context, db *database, _ []string) error {
-		if older < time.Hour {
+		if minAge < time.Hour {
 			return fmt.Errorf("%w: give --older-than, an hour or more", errUsage)
 		}
 		t := &consent{app: a, saidYes: yes}
-		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", ageText(older)), func(*page) {}); err != nil {
+		if err := t.confirm(ctx, "prune", fmt.Sprintf("What has been final for %s is removed for good.", ageText(minAge)), func(*page) {}); err != nil {
 			return err
 		}
-		q := store.PruneQuery{OlderThan: older, Tombstone: func(batch.ServiceID, string) bool { return true }}
+		q := store.PruneQuery{OlderThan: minAge, Tombstone: func(batch.ServiceID, string) bool { return true }}
 		var sum pruneAnswer
 		for {
 			p, err := db.Store.Prune(ctx, q)

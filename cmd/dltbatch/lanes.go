@@ -112,12 +112,12 @@ func (p *page) printLanes(all laneList, limit int) {
 					attempted = append(attempted, fmt.Sprintf("%d %s", n, s))
 				}
 			}
-			t.row(plain, laneText(l.Service), countText(l.Waiting, l.Waiting >= limit), strings.Join(attempted, ", "))
+			t.row(stylePlain, laneText(l.Service), countText(l.Waiting, l.Waiting >= limit), strings.Join(attempted, ", "))
 		}
-		t.end()
+		t.finish()
 	}
 	if all.Next != nil {
-		p.line("more: --after %s", quote(string(*all.Next)))
+		p.line("more: --after %s", quoteName(string(*all.Next)))
 	}
 	held := slices.DeleteFunc(append([]batch.Control{all.Everything}, all.Controls...), func(c batch.Control) bool { return !c.InEffect() })
 	whole := slices.DeleteFunc(slices.Clone(all.Shards), func(x desks.Answer[batch.Control]) bool { return !x.Value.InEffect() })
@@ -143,5 +143,5 @@ func (p *page) printShardControls(whole []desks.Answer[batch.Control], list ...b
 		}
 		t.row(alarmStyle(c.Closed()), scope, timeText(c.PausedAt), c.PausedBy.Actor, strings.TrimSpace(c.PausedBy.Reason+" "+c.HaltReason), timeText(c.HaltedAt), c.HaltedBy, c.Policy, c.Version)
 	}
-	t.end()
+	t.finish()
 }

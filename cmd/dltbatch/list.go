@@ -77,5 +77,5 @@ func (p *page) printBatches(recs []batch.Record) {
 	for _, r := range recs {
 		t.row(alarmStyle(r.Decision != "" || r.Quarantined), laneText(r.Service), r.ID, r.State, r.Attempt, timeText(r.CreatedAt), errorText(r.Error))
 	}
-	t.end()
+	t.finish()
 }

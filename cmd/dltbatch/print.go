@@ -79,11 +79,11 @@ func (p *page) line(format string, args ...any) {
 
 // styled writes a line in a style.
 func (p *page) styled(style, format string, args ...any) {
-	if p.colour && style != plain {
+	if p.colour && style != stylePlain {
 		p.WriteString(style)
 		defer func() {
 			p.Truncate(p.Len() - 1)
-			p.WriteString(reset + "\n")
+			p.WriteString(styleReset + "\n")
 		}()
 	}
 	p.line(format, args...)
@@ -91,10 +91,10 @@ func (p *page) styled(style, format string, args ...any) {
 
 // Styles of a table's rows on a terminal.
 const (
-	plain = ""
-	bold  = "\x1b[1m"
-	red   = "\x1b[31m"
-	reset = "\x1b[0m"
+	stylePlain = ""
+	styleBold  = "\x1b[1m"
+	styleRed   = "\x1b[31m"
+	styleReset = "\x1b[0m"
 )
 
 // table is lines of cells.
@@ -109,11 +109,11 @@ type table struct {
 func (p *page) table(heads ...string) *table {
 	t := &table{page: p, isFactList: len(heads) == 2}
 	t.writer = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', 0)
-	t.row(bold, anys(heads)...)
+	t.row(styleBold, toAny(heads)...)
 	return t
 }
 
-func anys(texts []string) []any {
+func toAny(texts []string) []any {
 	all := make([]any, len(texts))
 	for i, s := range texts {
 		all[i] = s
@@ -143,16 +143,16 @@ func (t *table) row(style string, cells ...any) {
 // write writes to memory, which does not fail.
 func (t *table) write(s string) { _, _ = t.writer.Write([]byte(s)) }
 
-// end writes the table to the page.
-func (t *table) end() {
+// finish writes the table to the page.
+func (t *table) finish() {
 	_ = t.writer.Flush() // a write to memory does not fail
 	for i, line := range strings.Split(strings.TrimSuffix(t.text.String(), "\n"), "\n") {
 		line = strings.TrimRight(line, " ")
 		if runes := []rune(line); t.page.width > 0 && !t.isFactList && len(runes) > t.page.width {
 			line = string(runes[:t.page.width-1]) + "…"
 		}
-		if style := t.styles[i]; t.page.colour && style != plain {
-			line = style + line + reset
+		if style := t.styles[i]; t.page.colour && style != stylePlain {
+			line = style + line + styleReset
 		}
 		t.page.WriteString(line + "\n")
 	}
@@ -196,8 +196,8 @@ func laneText(s batch.ServiceID) string {
 	return string(s)
 }
 
-// quote quotes a word for a shell.
-func quote(s string) string { return incident.Quote(s) }
+// quoteName quotes a word for a shell.
+func quoteName(s string) string { return incident.Quote(s) }
 
 // errorText shows an error beside a state that already says that the batch was rejected or is
 // invalid.

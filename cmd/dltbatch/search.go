@@ -202,10 +202,10 @@ func (p *page) printHits(found operator.Lookup) {
 		case h.Order != nil:
 			t.row(alarmStyle(h.Order.State == order.Quarantined), h.By, p.id(h.Name), h.Order.Batch, laneText(h.Order.Party), h.Order.State, timeText(h.Order.CreatedAt))
 		default:
-			t.row(plain, h.By, laneText(*h.Lane), "", laneText(*h.Lane), "", "")
+			t.row(stylePlain, h.By, laneText(*h.Lane), "", laneText(*h.Lane), "", "")
 		}
 	}
-	t.end()
+	t.finish()
 	if found.More {
 		p.line("there are more: give more of it")
 	}

@@ -123,12 +123,12 @@ func (a *app) databasesCommand(c *cobra.Command, do func(ctx context.Context, al
 // failed. If all of these shards answered with a refusal, the error wraps the first refusal.
 func (all *databases) partError(then string) error {
 	var silent, refused []int
-	var why error
+	var firstReason error
 	for _, s := range all.missing {
 		if exitCode(s.err) == exitFailed {
 			silent = append(silent, s.number)
 		} else {
-			refused, why = append(refused, s.number), cmp.Or(why, s.err)
+			refused, firstReason = append(refused, s.number), cmp.Or(firstReason, s.err)
 		}
 	}
 	of := len(all.list)
@@ -138,7 +138,7 @@ func (all *databases) partError(then string) error {
 	case len(silent) > 0:
 		return fmt.Errorf("%w: %s did not answer%s", errNotWhole, desks.NameShards(silent, of), then)
 	case len(refused) > 0:
-		return &refusal{fmt.Errorf("%w: %s refused%s", errNotWhole, desks.NameShards(refused, of), then), why}
+		return &refusal{fmt.Errorf("%w: %s refused%s", errNotWhole, desks.NameShards(refused, of), then), firstReason}
 	}
 	return nil
 }
@@ -311,12 +311,12 @@ func (all *databases) findLane(ctx context.Context, text string) (db *database, 
 			return db, lane, known, err
 		}
 	}
-	type named struct {
+	type laneMatch struct {
 		lane  batch.ServiceID
 		known bool
 		many  *operator.AmbiguousError
 	}
-	answers, failed := askAll(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
+	answers, failed := askAll(ctx, all, func(ctx context.Context, db *database) (n laneMatch, err error) {
 		n.lane, n.known, err = db.desk.Lane(ctx, text)
 		if errors.As(err, &n.many) {
 			err = nil
@@ -352,12 +352,12 @@ func (all *databases) findBatch(ctx context.Context, text string) (*database, ba
 		rec, err := all.list[0].desk.Batch(ctx, text)
 		return all.list[0], rec, err
 	}
-	type named struct {
+	type batchMatch struct {
 		rec  *batch.Record
 		many *operator.AmbiguousError
 		none error
 	}
-	answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (n named, err error) {
+	answers, err := askAll(ctx, all, func(ctx context.Context, db *database) (n batchMatch, err error) {
 		rec, err := db.desk.Batch(ctx, text)
 		switch {
 		case err == nil:
@@ -372,7 +372,7 @@ func (all *databases) findBatch(ctx context.Context, text string) (*database, ba
 	if err != nil {
 		return nil, batch.Record{}, err
 	}
-	var found []desks.Answer[named]
+	var found []desks.Answer[batchMatch]
 	e, none, whole := &operator.AmbiguousError{What: "batch", Text: text}, error(nil), -1
 	for _, x := range desks.WithoutErrors(answers) {
 		switch n := x.Value; {

@@ -97,7 +97,7 @@ func (a *app) laneOfFlag(ctx context.Context, all *databases, c *cobra.Command, 
 	text := f.Value.String()
 	db, only, _, err := all.findLane(ctx, text)
 	if err == nil && string(only) != text && !a.wantsJSON {
-		a.printErrorLine(fmt.Sprintf("--%s %s is the beginning of %s, and of no other", flag, quote(text), quote(string(only))))
+		a.printErrorLine(fmt.Sprintf("--%s %s is the beginning of %s, and of no other", flag, quoteName(text), quoteName(string(only))))
 	}
 	return &databases{app: a, list: []*database{db}}, &only, err
 }
@@ -175,26 +175,26 @@ func (p *page) printTimeline(steps []operator.Step) {
 		}
 		t.row(alarmStyle(s.Tone == operator.ToneBad || s.Kind == operator.StepCalled), at, s.Title, s.Origin(), p.ids(s.Text))
 	}
-	t.end()
+	t.finish()
 }
 
 // printRecord prints a record; live is true while an attempt is under way, during which no act is
 // allowed.
 func (p *page) printRecord(r batch.Record, live bool) {
 	t := p.table("BATCH", string(r.ID))
-	t.row(plain, "service", laneText(r.Service))
+	t.row(stylePlain, "service", laneText(r.Service))
 	state := r.State.String()
 	if r.Final() {
 		state += ", final"
 	}
-	t.row(plain, "state", state)
-	t.row(plain, "version", r.Version)
+	t.row(stylePlain, "state", state)
+	t.row(stylePlain, "version", r.Version)
 	attempts := fmt.Sprintf("%d, %d count against the budget", r.Attempt, r.Spent)
 	if !r.PrunedAt.IsZero() {
 		attempts = strconv.Itoa(r.Attempt)
-		t.row(red, "removed", timeText(r.PrunedAt)+", by retention: only what stands here is kept")
+		t.row(styleRed, "removed", timeText(r.PrunedAt)+", by retention: only what stands here is kept")
 	}
-	t.row(plain, "attempts", attempts)
+	t.row(stylePlain, "attempts", attempts)
 	claimed := "claimed by"
 	if r.ClaimExpires.IsZero() {
 		claimed = "last claimed by"
@@ -217,15 +217,15 @@ func (p *page) printRecord(r batch.Record, live bool) {
 		}
 	}
 	if r.Quarantined {
-		t.row(red, "quarantined", "yes")
+		t.row(styleRed, "quarantined", "yes")
 	}
 	if r.Withdrawn {
-		t.row(red, "withdrawn", "yes, and what takes effect first decides")
+		t.row(styleRed, "withdrawn", "yes, and what takes effect first decides")
 	}
 	for _, receipt := range r.Receipts {
-		t.row(plain, "receipt", receiptText(receipt))
+		t.row(stylePlain, "receipt", receiptText(receipt))
 	}
-	t.end()
+	t.finish()
 }
 
 // receiptText shows a receipt. It leaves out the data, which is for programs and in the JSON.
@@ -268,7 +268,7 @@ func (p *page) printActs(acts []batch.Act, ofMany, more bool) {
 		if a.Token != "" {
 			reason = "bulk " + a.Token + ": " + reason
 		}
-		t.row(plain, timeText(a.At), a.Actor, a.Action, upon, change, reason)
+		t.row(stylePlain, timeText(a.At), a.Actor, a.Action, upon, change, reason)
 	}
-	t.end()
+	t.finish()
 }

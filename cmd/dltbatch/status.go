@@ -75,7 +75,7 @@ func (p *page) printShards(answers []desks.Answer[operator.Situation]) {
 	t := p.table("SHARD", "STATE", "OPEN", "LANES", "OLDEST", "BECOME FINAL", "NEED A DECISION", "INSTANCES")
 	for _, x := range answers {
 		if x.Err != nil {
-			t.row(red, x.Shard, "did not answer", "", "", "", "", "", "")
+			t.row(styleRed, x.Shard, "did not answer", "", "", "", "", "", "")
 			continue
 		}
 		s := x.Value.Stats
@@ -93,7 +93,7 @@ func (p *page) printShards(answers []desks.Answer[operator.Situation]) {
 		}
 		t.row(alarmStyle(x.Value.State != operator.StateWell), x.Shard, string(x.Value.State), open, s.Lanes, oldest, operator.PerSecond(operator.FlowOf(s).Final), s.Undecided, live)
 	}
-	t.end()
+	t.finish()
 }
 
 // statusAnswer is what "status" prints.
@@ -139,70 +139,70 @@ func (p *page) printStatus(s store.Stats) {
 		open += n
 	}
 	t.row(alarmStyle(gone), "counted", ageText(s.Age)+" ago"+by)
-	t.row(plain, "open batches", fmt.Sprintf("%d in %s", open, incident.Count(s.Lanes, "lane", "lanes")))
+	t.row(stylePlain, "open batches", fmt.Sprintf("%d in %s", open, incident.Count(s.Lanes, "lane", "lanes")))
 	for _, state := range batch.States() {
 		if n := s.Open[state]; n > 0 {
-			t.row(plain, "  "+state.String(), n)
+			t.row(stylePlain, "  "+state.String(), n)
 		}
 	}
 	if !s.Oldest.IsZero() {
-		t.row(plain, "oldest", ageText(s.At.Sub(s.Oldest))+", added "+timeText(s.Oldest))
+		t.row(stylePlain, "oldest", ageText(s.At.Sub(s.Oldest))+", added "+timeText(s.Oldest))
 	}
 	if f := operator.FlowOf(s); f.Known {
-		t.row(plain, "become final", operator.PerSecond(f.Final))
+		t.row(stylePlain, "become final", operator.PerSecond(f.Final))
 		if f.AddedKnown {
-			t.row(plain, "are added", operator.PerSecond(f.Added))
+			t.row(stylePlain, "are added", operator.PerSecond(f.Added))
 		}
 		for _, took := range []struct {
 			what string
 			store.Times
 		}{{"queue time", f.Queue}, {"submit time", f.Flight}, {"finality", f.Finality}} {
 			if took.N > 0 {
-				t.row(plain, took.what, took.Mean().Round(time.Millisecond))
+				t.row(stylePlain, took.what, took.Mean().Round(time.Millisecond))
 			}
 		}
 	}
 	t.row(alarmStyle(s.Undecided > 0), "need a decision", s.Undecided)
-	t.row(plain, "in doubt", s.InDoubt)
+	t.row(stylePlain, "in doubt", s.InDoubt)
 	if !s.OldestDoubt.IsZero() {
-		t.row(plain, "oldest doubt", ageText(s.At.Sub(s.OldestDoubt))+", since "+timeText(s.OldestDoubt))
+		t.row(stylePlain, "oldest doubt", ageText(s.At.Sub(s.OldestDoubt))+", since "+timeText(s.OldestDoubt))
 	}
 	t.row(alarmStyle(s.Quarantined > 0), "quarantined", s.Quarantined)
 	t.row(alarmStyle(s.Halted > 0), "lanes halted", s.Halted)
 	t.row(alarmStyle(s.Paused > 0), "lanes paused", s.Paused)
 	if s.AllPaused {
-		t.row(red, "everything", "paused")
+		t.row(styleRed, "everything", "paused")
 	}
 	for _, state := range []string{order.Queued.String(), order.Dequeued.String()} {
 		if n := s.Orders[state]; n > 0 {
-			t.row(plain, "orders "+state, n)
+			t.row(stylePlain, "orders "+state, n)
 		}
 	}
 	if s.RefusedOrders > 0 {
-		t.row(red, "orders refused within a day", s.RefusedOrders)
+		t.row(styleRed, "orders refused within a day", s.RefusedOrders)
 	}
 	t.row(alarmStyle(live == 0), "instances", fmt.Sprintf("%d live of %d", live, len(s.Instances)))
 	if s.Schema > 0 {
-		t.row(plain, "schema", s.Schema)
+		t.row(stylePlain, "schema", s.Schema)
 	}
 	for _, size := range s.Sizes {
-		t.row(plain, "size of "+size.Name, fmt.Sprintf("%.1f MB, %d dead rows", float64(size.Bytes)/1e6, size.Dead))
+		t.row(stylePlain, "size of "+size.Name, fmt.Sprintf("%.1f MB, %d dead rows", float64(size.Bytes)/1e6, size.Dead))
 	}
-	t.end()
+	t.finish()
 	if len(s.OldestLanes) == 0 {
 		return
 	}
 	p.line("")
 	t = p.table("LANE", "OLDEST", "OPEN")
 	for _, l := range s.OldestLanes {
-		t.row(plain, laneText(l.Service), ageText(s.At.Sub(l.Oldest)), l.Open)
+		t.row(stylePlain, laneText(l.Service), ageText(s.At.Sub(l.Oldest)), l.Open)
 	}
-	t.end()
+	t.finish()
 }
 
 func alarmStyle(on bool) string {
 	if on {
-		return red
+		return styleRed
 	}
-	return plain
+	return stylePlain
 }

@@ -132,8 +132,8 @@ func (s *stagedConsole) earlierCounts() string {
 	return string(text)
 }
 
-// page is a page that the tests visit.
-type page struct {
+// visitedPage is a page that the tests visit.
+type visitedPage struct {
 	name string // of its picture
 	path string
 	// endsWithToken is true if the path ends with the token of the open bulk action.
@@ -150,8 +150,8 @@ func query(pairs ...string) string {
 	return "?" + q.Encode()
 }
 
-func pages() []page {
-	return []page{
+func pages() []visitedPage {
+	return []visitedPage{
 		{name: "home"},
 		{name: "kept", path: "?keep=1"},
 		{name: "lanes", path: "lanes"},
@@ -261,7 +261,7 @@ func TestPages(t *testing.T) {
 }
 
 // visit opens a page, and does the steps in then.
-func (p *person) visit(pg page) {
+func (p *person) visit(pg visitedPage) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, pageTimeLimit)
 	defer cancel()

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	ada          = "ada"
+	operatorName = "ada"
 	ticketReason = "ticket 17"
 )
 
@@ -55,7 +55,7 @@ func newStagedConsole(t *testing.T) *stagedConsole {
 		Describe: func(b batch.Batch) []console.Field {
 			return []console.Field{{Name: "Invoice", Value: b.Tags["invoice"]}, {Name: "Amount", Value: "5.00 EUR"}, {Name: "From", Value: "account 17"}}
 		},
-		Actor:  func(*http.Request) (string, error) { return ada, nil },
+		Actor:  func(*http.Request) (string, error) { return operatorName, nil },
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)

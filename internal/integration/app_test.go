@@ -21,20 +21,20 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// app is an application with a store and a database connection of its own: database/sql, or pgx's
-// pool.
-type app struct {
+// testApp is an application with a store and a database connection of its own: database/sql, or
+// pgx's pool.
+type testApp struct {
 	*postgres.Store
 	db               *sql.DB // also set with pgx's pool
 	pool             *pgxpool.Pool
 	native           *native.Store // nil without pgx's pool
-	openTransactions *transactions
+	openTransactions *openTxs
 }
 
 // openApp opens a store as an application does, and does not migrate it.
-func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *app {
+func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *testApp {
 	t.Helper()
-	a := &app{openTransactions: &transactions{}}
+	a := &testApp{openTransactions: &openTxs{}}
 	if d.isPool {
 		a.pool = openPool(t, dsn)
 		a.db = stdlib.OpenDBFromPool(a.pool)
@@ -46,7 +46,7 @@ func openApp(t testing.TB, d driver, dsn string, o *postgres.Options) *app {
 }
 
 // open opens a store in the space and does not migrate it; o may be nil.
-func (s *space) open(o *postgres.Options) *app {
+func (s *testSpace) open(o *postgres.Options) *testApp {
 	s.t.Helper()
 	if o == nil {
 		o = &postgres.Options{Schema: s.schema, Listen: s.listen()}
@@ -56,7 +56,7 @@ func (s *space) open(o *postgres.Options) *app {
 
 // listen returns the option that opens a session for hints, for stores whose pool cannot provide
 // one.
-func (s *space) listen() func(context.Context) (postgres.Listener, error) {
+func (s *testSpace) listen() func(context.Context) (postgres.Listener, error) {
 	switch {
 	case s.driver.hasBouncer:
 		return native.Listen(dsnOfDatabase(s.t, pgtest.Start(s.t), s.schema))
@@ -67,7 +67,7 @@ func (s *space) listen() func(context.Context) (postgres.Listener, error) {
 }
 
 // app returns an application with a migrated store in the space.
-func (s *space) app() *app {
+func (s *testSpace) app() *testApp {
 	s.t.Helper()
 	a := s.open(nil)
 	require.NoError(s.t, a.Migrate(s.t.Context()))
@@ -75,7 +75,7 @@ func (s *space) app() *app {
 }
 
 // openAnother opens another store on the same connections.
-func (a *app) openAnother(t testing.TB, o *postgres.Options) *app {
+func (a *testApp) openAnother(t testing.TB, o *postgres.Options) *testApp {
 	t.Helper()
 	b := *a
 	var err error
@@ -90,7 +90,7 @@ func (a *app) openAnother(t testing.TB, o *postgres.Options) *app {
 }
 
 // close ends the application as a crash would: its open transactions are rolled back.
-func (a *app) close() {
+func (a *testApp) close() {
 	a.openTransactions.end()
 	_ = a.db.Close()
 	if a.pool != nil {
@@ -99,7 +99,7 @@ func (a *app) close() {
 }
 
 // driverStore returns the store as the driver's own type, with all methods.
-func (a *app) driverStore() interface {
+func (a *testApp) driverStore() interface {
 	store.Store
 	order.Store
 } {
@@ -113,10 +113,10 @@ func (a *app) driverStore() interface {
 type appTx struct {
 	sql              *sql.Tx
 	pgx              driverpgx.Tx
-	openTransactions *transactions
+	openTransactions *openTxs
 }
 
-func (a *app) begin(ctx context.Context) (*appTx, error) {
+func (a *testApp) begin(ctx context.Context) (*appTx, error) {
 	x := &appTx{openTransactions: a.openTransactions}
 	var err error
 	if a.pool != nil {
@@ -132,26 +132,26 @@ func (a *app) begin(ctx context.Context) (*appTx, error) {
 }
 
 // mustBegin is begin for a transaction that is rolled back at the end of the test.
-func (a *app) mustBegin(t testing.TB) *appTx {
+func (a *testApp) mustBegin(t testing.TB) *appTx {
 	t.Helper()
 	x, err := a.begin(t.Context())
 	require.NoError(t, err)
 	return x
 }
 
-func (a *app) addTx(ctx context.Context, x *appTx, bs ...batch.Batch) error {
+func (a *testApp) addTx(ctx context.Context, x *appTx, bs ...batch.Batch) error {
 	return a.ownTx(x).Add(ctx, bs...)
 }
 
 // ownTx returns the store.Tx for a transaction.
-func (a *app) ownTx(x *appTx) store.Tx {
+func (a *testApp) ownTx(x *appTx) store.Tx {
 	if a.native != nil {
 		return a.native.Tx(x.pgx)
 	}
 	return a.Tx(x.sql)
 }
 
-func (a *app) addOrdersTx(ctx context.Context, x *appTx, os ...order.Order) error {
+func (a *testApp) addOrdersTx(ctx context.Context, x *appTx, os ...order.Order) error {
 	if a.native != nil {
 		return a.native.AddOrdersTx(ctx, x.pgx, os...)
 	}
@@ -191,28 +191,28 @@ func (x *appTx) rollback() error {
 	return x.sql.Rollback()
 }
 
-// transactions holds the open transactions of an application, because closing a pool waits for
+// openTxs holds the open transactions of an application, because closing a pool waits for
 // them.
-type transactions struct {
+type openTxs struct {
 	mu  sync.Mutex
-	all []*appTx
+	txs []*appTx
 }
 
-func (o *transactions) add(x *appTx) {
+func (o *openTxs) add(x *appTx) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = append(o.all, x)
+	o.txs = append(o.txs, x)
 }
 
-func (o *transactions) remove(x *appTx) {
+func (o *openTxs) remove(x *appTx) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = slices.DeleteFunc(o.all, func(y *appTx) bool { return x == y })
+	o.txs = slices.DeleteFunc(o.txs, func(y *appTx) bool { return x == y })
 }
 
-func (o *transactions) end() {
+func (o *openTxs) end() {
 	o.mu.Lock()
-	all := slices.Clone(o.all)
+	all := slices.Clone(o.txs)
 	o.mu.Unlock()
 	for _, x := range all {
 		_ = x.rollback()

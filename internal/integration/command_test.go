@@ -22,14 +22,14 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// terminal runs the command dltbatch for a schema.
-type terminal struct {
+// commandRunner runs the command dltbatch for a schema.
+type commandRunner struct {
 	*testing.T
 	program, dsn, schema string
 }
 
-func newTerminal(t *testing.T, s *space) terminal {
-	return terminal{t, buildCommand(t), s.dsn, s.schema}
+func newTerminal(t *testing.T, s *testSpace) commandRunner {
+	return commandRunner{t, buildCommand(t), s.dsn, s.schema}
 }
 
 // buildCommand builds the command, and returns its path.
@@ -42,7 +42,7 @@ func buildCommand(t *testing.T) string {
 }
 
 // runCommand runs the command and requires this exit code.
-func (c terminal) runCommand(code int, args ...string) (out, errs string) {
+func (c commandRunner) runCommand(code int, args ...string) (out, errs string) {
 	c.Helper()
 	out, errs, have := c.output(args...)
 	require.Equal(c, code, have, "%v: %s%s", args, out, errs)
@@ -50,7 +50,7 @@ func (c terminal) runCommand(code int, args ...string) (out, errs string) {
 }
 
 // output runs the command, and returns its exit code.
-func (c terminal) output(args ...string) (out, errs string, code int) {
+func (c commandRunner) output(args ...string) (out, errs string, code int) {
 	c.Helper()
 	var outText, errText bytes.Buffer
 	cmd := exec.CommandContext(c.Context(), c.program, append(args, "--schema", c.schema)...)
@@ -67,7 +67,7 @@ func (c terminal) output(args ...string) (out, errs string, code int) {
 }
 
 // badFindings returns the bad findings of doctor.
-func (c terminal) badFindings() map[string]string {
+func (c commandRunner) badFindings() map[string]string {
 	c.Helper()
 	out, _ := c.runCommand(6, "doctor", "--json")
 	var d struct {
@@ -92,7 +92,7 @@ func TestCommandOverShards(t *testing.T) {
 	const n = 3
 	dsn := pgtest.Start(t)
 	pool := shardPool(t, dsn)
-	c := terminal{t, buildCommand(t), dsn + "\n" + dsn + "\npostgres://127.0.0.1:1/none", "down"}
+	c := commandRunner{t, buildCommand(t), dsn + "\n" + dsn + "\npostgres://127.0.0.1:1/none", "down"}
 	var lanes []string
 	for i := range n - 1 {
 		schema := shardSchema(t, pool, fmt.Sprint("c", i))
@@ -122,7 +122,7 @@ func TestCommandOverShards(t *testing.T) {
 
 // The command creates a schema, shows the batches in it that do not move, and acts.
 func TestCommand(t *testing.T) {
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	c := newTerminal(t, s)
 	c.runCommand(7, "migrate", "status")
 	c.runCommand(7, "list")

@@ -21,7 +21,7 @@ import (
 // Every page of the console works on PostgreSQL, with times by the database's clock, and a form
 // acts upon what its page showed.
 func TestConsole(t *testing.T) {
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	st, _ := s.store()
 	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x"), DataChangeID: "change"}, batch.Batch{Service: "s", ID: "b2", Payload: []byte("x")}))
 	h, err := console.New(st, &console.Options{Actor: func(*http.Request) (string, error) { return "ada", nil }})
@@ -67,7 +67,7 @@ func TestConsole(t *testing.T) {
 // second together: one read, of at most thirty statements, serves all of them for half a minute
 // (TestPagesKeptUpToDate of package console).
 func TestConsoleIsCheap(t *testing.T) {
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	s.store()
 	var seen traffic
 	st := s.watchedStore(&seen)

@@ -82,7 +82,7 @@ func manyBatches(n int) []batch.Batch {
 
 // rows returns the rows of added batches in the order of adding, without the columns that differ
 // from Add to Add.
-func (s *space) rows() (all []string) {
+func (s *testSpace) rows() (all []string) {
 	s.t.Helper()
 	found, err := s.admin.Query(`SELECT (to_jsonb(b) - 'seq' - 'created_at')::text || (to_jsonb(w) - 'seq' - 'created_at')::text || (w.seq = b.seq)
 		|| (b.created_at - min(b.created_at) OVER ()) || coalesce((SELECT jsonb_agg(to_jsonb(x) - 'batch_seq') FROM ` + s.schema + `.transactions x WHERE x.batch_seq = b.seq)::text, '')
@@ -111,7 +111,7 @@ func TestManyAreCopied(t *testing.T) {
 	require.NoError(t, inserted.app().Add(t.Context(), list...))
 	want := inserted.rows()
 	require.Len(t, want, n)
-	for _, d := range []driver{pooled, pooledBouncer, pooledSimple} {
+	for _, d := range []driver{nativePool, pooledBouncer, pooledSimple} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

@@ -29,7 +29,7 @@ import (
 type doctorFinding struct{ Check, Found, Do string }
 
 // findings returns the bad findings of doctor.
-func (c terminal) findings() (all []doctorFinding) {
+func (c commandRunner) findings() (all []doctorFinding) {
 	c.Helper()
 	out, errs, code := c.output("doctor", "--json")
 	var d struct {
@@ -83,8 +83,8 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 	}
 	st, err := postgres.New(db, &postgres.Options{Schema: "doctor"})
 	require.NoError(t, err)
-	c := newTerminal(t, &space{dsn: dsn, schema: "doctor"})
-	with := func(params string) terminal {
+	c := newTerminal(t, &testSpace{dsn: dsn, schema: "doctor"})
+	with := func(params string) commandRunner {
 		other := c
 		other.dsn += map[bool]string{true: "&", false: "?"}[strings.Contains(dsn, "?")] + params
 		return other
@@ -111,7 +111,7 @@ func TestDoctorOnBrokenSetUps(t *testing.T) {
 
 	require.NoError(t, st.Migrate(t.Context()))
 	require.NoError(t, new(texts.Presence).Show(t.Context(), st, store.Instance{ID: "1", Name: "host-7", Version: "v0.1.0", Ledger: "ledger"}))
-	recordSettings(t, &app{Store: st}, "s")
+	recordSettings(t, &testApp{Store: st}, "s")
 	require.NoError(t, st.Add(t.Context(), batch.Batch{Service: "s", ID: "b1", Payload: []byte("x")}))
 	require.Empty(t, c.findings(), "nothing is wrong")
 

@@ -31,7 +31,7 @@ type batchAndOrderStore interface {
 }
 
 // newFlakyApp also returns a function that adds batches in a transaction of the application.
-func newFlakyApp(t *testing.T, s *space, f *flaky.Faults) (batchAndOrderStore, func(ctx context.Context, batches ...batch.Batch) error) {
+func newFlakyApp(t *testing.T, s *testSpace, f *flaky.Faults) (batchAndOrderStore, func(ctx context.Context, batches ...batch.Batch) error) {
 	d := s.driver
 	o := &postgres.Options{Schema: s.schema}
 	if d.isPool {
@@ -78,7 +78,7 @@ func newFlakyApp(t *testing.T, s *space, f *flaky.Faults) (batchAndOrderStore, f
 // Claim and Pending keep their promises after an error.
 func TestContractOfErrors(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{nativePool, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			f := flaky.New(1, 10)
 			flaky.CheckErrorPromises(t, newFlakyStore(t, d, f), f)
@@ -91,7 +91,7 @@ func TestContractOfErrors(t *testing.T) {
 func TestOneStatementInTenFails(t *testing.T) {
 	t.Parallel()
 	load := flaky.Load{Lanes: 8, MeanPause: 200 * time.Millisecond, Duration: 4 * time.Second}
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			calm := flaky.New(1, 1<<30)
@@ -106,7 +106,7 @@ func TestOneStatementInTenFails(t *testing.T) {
 // fail.
 func TestEveryStatementFails(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			f := flaky.New(1, 10)

@@ -19,7 +19,7 @@ import (
 // transaction can continue without the batch.
 func TestATransactionInAnotherDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

@@ -17,11 +17,11 @@ import (
 // of the bytes, because the caller of Add may change the slice.
 func TestClaimFromMemory(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			own, other := s.app(), s.app()
-			claim := func(a *app, lane batch.ServiceID) (id batch.ID, payload string) {
+			claim := func(a *testApp, lane batch.ServiceID) (id batch.ID, payload string) {
 				got, err := a.Claim(t.Context(), store.ClaimQuery{Lanes: []batch.ServiceID{lane}, Limit: 1, Window: 1, TTL: time.Minute}, pickFront)
 				require.NoError(t, err)
 				require.Len(t, got.Runs, 1)
@@ -56,11 +56,11 @@ func TestClaimFromMemory(t *testing.T) {
 // whichever process added the batch, and whatever happened to this or other batches before.
 func TestClaimsAreWhatWasAdded(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			s := newSpace(t, d)
-			apps := []*app{s.app(), s.app(), s.app()}
+			apps := []*testApp{s.app(), s.app(), s.app()}
 			ctx := t.Context()
 			added := map[batch.ID]batch.Batch{}
 			var ids []batch.ID
@@ -75,7 +75,7 @@ func TestClaimsAreWhatWasAdded(t *testing.T) {
 				}
 				return in
 			}
-			find := func(a *app) (batch.Record, bool) {
+			find := func(a *testApp) (batch.Record, bool) {
 				if len(ids) == 0 {
 					return batch.Record{}, false
 				}

@@ -18,12 +18,12 @@ import (
 // clockGate makes sessions with one name wait when they read the clock. A claim reads the clock in
 // the statement that locks its lanes: at that time it has its snapshot, and not yet the locks.
 type clockGate struct {
-	space *space
+	space *testSpace
 	name  string // of the sessions that wait
 	key   int64
 }
 
-func newGate(s *space) *clockGate {
+func newGate(s *testSpace) *clockGate {
 	g := &clockGate{space: s, name: "slow_" + s.schema, key: schemas.Add(1)}
 	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
 		BEGIN
@@ -108,7 +108,7 @@ func TestClaimSeesWhatCameBeforeItsLock(t *testing.T) {
 // the lane nor their claim.
 func TestOpenAddTxHoldsUpNoClaim(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()

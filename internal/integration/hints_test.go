@@ -29,7 +29,7 @@ func slowOptions(o dltbatch.Options) *dltbatch.Options {
 
 // twoProcesses returns two Runners on a space: one runs, and the other adds and waits. Hints are
 // delivered, and the first scan is over.
-func twoProcesses(t *testing.T, s *space, o dltbatch.Options) (runs, adds *dltbatch.Runner) {
+func twoProcesses(t *testing.T, s *testSpace, o dltbatch.Options) (runs, adds *dltbatch.Runner) {
 	t.Helper()
 	tier.Hints(t)
 	ledger := memory.New(nil)
@@ -74,7 +74,7 @@ func TestProcessesWakeEachOther(t *testing.T) {
 		driver
 		way string
 	}{
-		{pooled.inRace(), "beside pgx's pool"}, {pgx, "of the pool (*stdlib.Driver)"},
+		{nativePool.inRace(), "beside pgx's pool"}, {pgx, "of the pool (*stdlib.Driver)"},
 		{libpq, "of Options.Listen"}, {pooledBouncer, "of Options.Listen"}, {pqBouncer, "of Options.Listen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestProcessesWakeEachOther(t *testing.T) {
 // what was added meanwhile.
 func TestAListenerThatIsKilled(t *testing.T) {
 	t.Parallel()
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	runs, adds := twoProcesses(t, s, dltbatch.Options{})
 	checkDelivered(t, adds, newBatch("s", 1))
 	for range 2 {
@@ -156,7 +156,7 @@ func TestWhoHearsNothing(t *testing.T) {
 	t.Run("a standby", func(t *testing.T) {
 		primary := pgtest.NewCluster(t)
 		standby := primary.Standby(t, "")
-		a := openApp(t, pooled, primary.DSN(""), &postgres.Options{Listen: native.Listen(standby.DSN(""))})
+		a := openApp(t, nativePool, primary.DSN(""), &postgres.Options{Listen: native.Listen(standby.DSN(""))})
 		err := hearError(t, a)
 		var state interface{ SQLState() string }
 		require.True(t, errors.As(err, &state), err)
@@ -174,7 +174,7 @@ func (o callObserver) ObserveCall(_ context.Context, c batch.Call) { o(c.Op) }
 func TestAFloodOfNotifications(t *testing.T) {
 	t.Parallel()
 	tier.Hints(t)
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	var scans, claims atomic.Int64
 	_, adds := twoProcesses(t, s, dltbatch.Options{Calls: callObserver(func(op string) {
 		switch op {
@@ -204,7 +204,7 @@ func TestAFloodOfNotifications(t *testing.T) {
 // Hints do not reach the processes of another schema or another database.
 func TestHintsStayWithTheirTables(t *testing.T) {
 	t.Parallel()
-	first, second := newSpace(t, pooled), newSpace(t, pooled)
+	first, second := newSpace(t, nativePool), newSpace(t, nativePool)
 	a, b := first.app(), second.app()
 	heard := make(chan store.Hint, 10)
 	live := make(chan struct{}, 1)

@@ -18,7 +18,7 @@ import (
 // ids are known, so the test writes the hash into the database.
 func TestHashOfAnotherID(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()

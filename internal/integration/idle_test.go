@@ -159,7 +159,7 @@ func (t *traffic) count(kind byte, body []byte, frame bool) {
 // batches that another process left under way, writes its row, counts and prunes.
 func TestIdleRunnerIsQuiet(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
@@ -241,7 +241,7 @@ func TestIdleShardsAreQuiet(t *testing.T) {
 }
 
 // watchedStore opens a store whose messages are counted.
-func (s *space) watchedStore(seen *traffic) store.Store {
+func (s *testSpace) watchedStore(seen *traffic) store.Store {
 	s.t.Helper()
 	o := &postgres.Options{Schema: s.schema}
 	var db *sql.DB

@@ -39,9 +39,9 @@ func waitingIDs(t testing.TB, st *postgres.Store, service batch.ServiceID) (ids 
 
 // addCall is one Add of the test, from its call until its transaction had ended.
 type addCall struct {
-	ids        []batch.ID
-	from, till time.Time
-	committed  bool
+	ids          []batch.ID
+	began, ended time.Time
+	committed    bool
 }
 
 // 64 writers add to one lane, some in transactions that stay open, and some of these are rolled
@@ -50,7 +50,7 @@ type addCall struct {
 func TestManyWritersOfOneLane(t *testing.T) {
 	t.Parallel()
 	const writers, each, open = 64, 12, 8
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d.inRace())
 			st := s.app()
@@ -72,14 +72,14 @@ func TestManyWritersOfOneLane(t *testing.T) {
 				wg.Go(func() {
 					random := rand.New(rand.NewPCG(1, uint64(w)))
 					for i := range each {
-						a := addCall{from: time.Now()}
+						a := addCall{began: time.Now()}
 						var bs []batch.Batch
 						for k := range 1 + random.IntN(3) {
 							b := newBatch("s", fmt.Sprintf("%d/%d/%d", 99-w, 99-i, 9-k))
 							bs, a.ids = append(bs, b), append(a.ids, b.ID)
 						}
 						a.committed, errs[w] = addInAnyWay(ctx, st, random, bs)
-						a.till = time.Now()
+						a.ended = time.Now()
 						if errs[w] != nil {
 							return
 						}
@@ -104,7 +104,7 @@ func TestManyWritersOfOneLane(t *testing.T) {
 	}
 }
 
-func addInAnyWay(ctx context.Context, st *app, random *rand.Rand, bs []batch.Batch) (committed bool, err error) {
+func addInAnyWay(ctx context.Context, st *testApp, random *rand.Rand, bs []batch.Batch) (committed bool, err error) {
 	how := random.IntN(4)
 	if how == 0 {
 		return true, st.Add(ctx, bs...)
@@ -146,7 +146,7 @@ func checkOrder(t *testing.T, all []addCall, place map[batch.ID]int) {
 	pairs := 0
 	for _, a := range kept {
 		for _, b := range kept {
-			if a.till.Before(b.from) {
+			if a.ended.Before(b.began) {
 				require.Less(t, place[a.ids[len(a.ids)-1]], place[b.ids[0]], "%v ended before %v began", a.ids, b.ids)
 				pairs++
 			}
@@ -158,7 +158,7 @@ func checkOrder(t *testing.T, all []addCall, place map[batch.ID]int) {
 // An Add of an id that an open transaction has added waits for that transaction only.
 func TestSameIDWaits(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()

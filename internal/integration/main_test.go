@@ -37,7 +37,7 @@ type driver struct {
 // does, since it is the one in which much happens at once within the process; with the others most
 // of the time is spent waiting for the server.
 func (d driver) inRace() driver {
-	d.isForRace = d == pooled
+	d.isForRace = d == nativePool
 	return d
 }
 
@@ -50,7 +50,7 @@ func (d driver) skipInRace(t testing.TB) {
 }
 
 var (
-	pooled        = driver{name: "native", sqlName: "pgx", isPool: true}
+	nativePool    = driver{name: "native", sqlName: "pgx", isPool: true}
 	pgx           = driver{name: "pgx", sqlName: "pgx"}
 	libpq         = driver{name: "pq", sqlName: "postgres"}
 	pooledBouncer = driver{name: "native through pgbouncer", sqlName: "pgx", isPool: true, params: "default_query_exec_mode=exec", hasBouncer: true}
@@ -61,10 +61,10 @@ var (
 
 var schemas atomic.Int64
 
-// space is a schema of one test, with a clock of its own: its function clock_timestamp is found
-// before PostgreSQL's. Behind PgBouncer the space is a database of its own, since PgBouncer does
-// not pass on a search_path.
-type space struct {
+// testSpace is a schema of one test, with a clock of its own: its function clock_timestamp is
+// found before PostgreSQL's. Behind PgBouncer the space is a database of its own, since PgBouncer
+// does not pass on a search_path.
+type testSpace struct {
 	t       testing.TB
 	driver  driver
 	schema  string
@@ -74,7 +74,7 @@ type space struct {
 }
 
 // newSpace makes a space that no other test has used, and removes it at the end of the test.
-func newSpace(t testing.TB, d driver) *space {
+func newSpace(t testing.TB, d driver) *testSpace {
 	t.Helper()
 	s := makeSpace(t, d)
 	t.Cleanup(func() {
@@ -90,10 +90,10 @@ func newSpace(t testing.TB, d driver) *space {
 	return s
 }
 
-func makeSpace(t testing.TB, d driver) *space {
+func makeSpace(t testing.TB, d driver) *testSpace {
 	t.Helper()
 	d.skipInRace(t)
-	s := &space{t: t, driver: d, schema: fmt.Sprintf("t%d_%d", os.Getpid(), schemas.Add(1))}
+	s := &testSpace{t: t, driver: d, schema: fmt.Sprintf("t%d_%d", os.Getpid(), schemas.Add(1))}
 	dsn := pgtest.Start(t)
 	s.admin = openAdmin(t, dsn)
 	if d.hasBouncer {
@@ -144,34 +144,34 @@ func withParams(dsn, params string) string {
 // spacePool holds spaces that tests have left clean, by driver and way of connecting. Making a
 // space takes longer than most tests.
 type spacePool struct {
-	mu   sync.Mutex
-	idle map[bool][]*space
+	mu         sync.Mutex
+	idleSpaces map[bool][]*testSpace
 }
 
-var idleSpaces = spacePool{idle: map[bool][]*space{}}
+var idleSpaces = spacePool{idleSpaces: map[bool][]*testSpace{}}
 
 // take returns an idle space, or nil.
-func (p *spacePool) take(t testing.TB, d driver) *space {
+func (p *spacePool) take(t testing.TB, d driver) *testSpace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	free := p.idle[d.hasBouncer]
+	free := p.idleSpaces[d.hasBouncer]
 	if len(free) == 0 {
 		return nil
 	}
 	s := *free[len(free)-1]
-	p.idle[d.hasBouncer] = free[:len(free)-1]
+	p.idleSpaces[d.hasBouncer] = free[:len(free)-1]
 	s.t, s.driver, s.dsn = t, d, withParams(s.baseDSN, d.params)
 	return &s
 }
 
-func (p *spacePool) put(s *space) {
+func (p *spacePool) put(s *testSpace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.idle[s.driver.hasBouncer] = append(p.idle[s.driver.hasBouncer], s)
+	p.idleSpaces[s.driver.hasBouncer] = append(p.idleSpaces[s.driver.hasBouncer], s)
 }
 
 func (p *spacePool) close() {
-	for _, free := range p.idle {
+	for _, free := range p.idleSpaces {
 		for _, s := range free {
 			_ = s.admin.Close()
 		}
@@ -180,7 +180,7 @@ func (p *spacePool) close() {
 
 // usedSpace returns a migrated space that another test may have used before: its tables are empty
 // and its clock is right.
-func usedSpace(t testing.TB, d driver) *space {
+func usedSpace(t testing.TB, d driver) *testSpace {
 	t.Helper()
 	d.skipInRace(t)
 	s := idleSpaces.take(t, d)
@@ -198,7 +198,7 @@ func usedSpace(t testing.TB, d driver) *space {
 // DELETE would leave dead rows, which later tests would read. TRUNCATE makes new files for a table
 // and its indexes, which takes longer than most tests, so a table without pages is left alone: no
 // row was written to it since the last TRUNCATE.
-func (s *space) clear() {
+func (s *testSpace) clear() {
 	s.t.Helper()
 	if used := s.tables("pg_relation_size(format('%I.%I', schemaname, tablename)::regclass) > 0"); used != "" {
 		s.exec(`TRUNCATE ` + used)
@@ -208,7 +208,7 @@ func (s *space) clear() {
 
 // tables lists the store's tables for which a condition holds, except the record of its
 // migrations.
-func (s *space) tables(where string) (list string) {
+func (s *testSpace) tables(where string) (list string) {
 	s.t.Helper()
 	require.NoError(s.t, s.admin.QueryRow(`SELECT coalesce(string_agg(format('%I.%I', schemaname, tablename), ', '), '')
 		FROM pg_tables WHERE schemaname = $1 AND tablename <> 'clock' AND tablename <> $2 AND `+where,
@@ -218,25 +218,25 @@ func (s *space) tables(where string) (list string) {
 
 // analyze analyzes all tables that the store's statements read, and no others: other tests run
 // at the same time.
-func (s *space) analyze(command string) {
+func (s *testSpace) analyze(command string) {
 	s.t.Helper()
 	s.exec(command + ` ` + s.tables("true") + `, pg_database`)
 }
 
 // countSessions counts the store's sessions for which a condition holds.
-func (s *space) countSessions(where string) (n int) {
+func (s *testSpace) countSessions(where string) (n int) {
 	s.t.Helper()
 	require.NoError(s.t, s.admin.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND `+where, s.schema).Scan(&n))
 	return n
 }
 
-func (s *space) exec(statement string) {
+func (s *testSpace) exec(statement string) {
 	s.t.Helper()
 	_, err := s.admin.ExecContext(context.Background(), statement)
 	require.NoError(s.t, err)
 }
 
-func (s *space) stepClock(d time.Duration) {
+func (s *testSpace) stepClock(d time.Duration) {
 	s.exec(fmt.Sprintf(`UPDATE %s.clock SET ahead = ahead + %d * interval '1 microsecond'`, s.schema, d.Microseconds()))
 }
 
@@ -257,7 +257,7 @@ func openDSN(t testing.TB, d driver, dsn string) *sql.DB {
 }
 
 // store returns a migrated store in the space, and its database.
-func (s *space) store() (*postgres.Store, *sql.DB) {
+func (s *testSpace) store() (*postgres.Store, *sql.DB) {
 	s.t.Helper()
 	a := s.app()
 	return a.Store, a.db

@@ -20,7 +20,7 @@ import (
 // Any number of processes may migrate one schema at once.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq, pqBouncer, pooledBouncer} {
+	for _, d := range []driver{nativePool, libpq, pqBouncer, pooledBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
@@ -56,7 +56,7 @@ func TestMigrateAtOnce(t *testing.T) {
 // if the tables are of another one.
 func TestNotMigrated(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.open(nil)

@@ -17,7 +17,7 @@ import (
 func TestNamesThatPostgreSQLRefuses(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	st := newSpace(t, pooled).app()
+	st := newSpace(t, nativePool).app()
 	for _, bad := range []batch.ServiceID{"\x00", "\xff"} {
 		key := batch.Key{Service: bad, ID: batch.ID(bad)}
 		cursor := store.CursorAfter(time.UnixMicro(1), string(bad))

@@ -16,7 +16,7 @@ import (
 // A call that fails ends its transaction and returns its connection; a connection that may be in a
 // transaction is not reused. The pool has one connection, so the next call gets it.
 func TestAFailedCallLeavesNoTransaction(t *testing.T) {
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			other := s.app()
@@ -75,7 +75,7 @@ func TestTrips(t *testing.T) {
 		d    driver
 		want map[string]int
 	}{
-		{pooled, map[string]int{"add": 3, "claim": 5, "both": 3, "get": 2}},
+		{nativePool, map[string]int{"add": 3, "claim": 5, "both": 3, "get": 2}},
 		{pooledBouncer, map[string]int{"add": 3, "claim": 5, "both": 3, "get": 2}},
 		{pgx, map[string]int{"add": 6, "claim": 6, "both": 5, "get": 3}},
 	} {
@@ -129,7 +129,7 @@ func TestTrips(t *testing.T) {
 // The settings of a transaction end with it, because the application uses the same connections,
 // and behind PgBouncer other applications do.
 func TestSettingsEndWithTheTransaction(t *testing.T) {
-	for _, d := range []driver{pooled, libpq, pooledBouncer, pooledSimple} {
+	for _, d := range []driver{nativePool, libpq, pooledBouncer, pooledSimple} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			if d.isPool {

@@ -33,7 +33,7 @@ func (batchPerCall) Build(_ context.Context, party batch.ServiceID, orders []ord
 func TestOrdersBetweenProcessesOnPostgres(t *testing.T) {
 	t.Parallel()
 	tier.Hints(t)
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	s.app()
 	o := autobatch.Options{BatchInterval: time.Hour, MonitorInterval: time.Hour}
 	adds, err := autobatch.New(s.open(nil).driverStore(), batchPerCall{}, &o)

@@ -19,7 +19,7 @@ import (
 // through PgBouncer.
 func TestOrders(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq, pooledBouncer, pqBouncer} {
+	for _, d := range []driver{nativePool, libpq, pooledBouncer, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ordertest.Run(t, func(t *testing.T) ordertest.Harness { return orderHarness(t, d) })

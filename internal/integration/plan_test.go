@@ -95,7 +95,7 @@ func sampleParams(n int) map[string]string {
 }
 
 // fill puts rows into all tables, as if added, attempted or finished long ago.
-func (s *space) fill(waiting, attempted, final int) {
+func (s *testSpace) fill(waiting, attempted, final int) {
 	table := func(name string) string { return s.schema + "." + name }
 	s.exec(fmt.Sprintf(`INSERT INTO %s SELECT i, md5(i::text)::uuid, md5(i::text) || md5('x' || i), 'lane' || lpad((i %% 1000)::text, 4, '0'), 1000000 + i, '', '',
 		false, '\x00', 0, false, NULL, decode(repeat('00', 100), 'hex') FROM generate_series(1, %d) i`, table("batches"), waiting+attempted+final))
@@ -199,7 +199,7 @@ func TestPlans(t *testing.T) {
 
 // No statement of the store reads through data that grows with the backlog or with history
 // (docs/design.md#promise-9-cost).
-func checkNoScans(t *testing.T, s *space) {
+func checkNoScans(t *testing.T, s *testSpace) {
 	for name, statement := range statements(t) {
 		if strings.HasPrefix(statement, "SET ") {
 			continue
@@ -221,7 +221,7 @@ func checkNoScans(t *testing.T, s *space) {
 }
 
 // filledIn returns a statement with its tables, and with parameter values as in a call.
-func (s *space) filledIn(t *testing.T, statement string, calls int) string {
+func (s *testSpace) filledIn(t *testing.T, statement string, calls int) string {
 	values := sampleParams(calls)
 	text := tableToken.ReplaceAllString(statement, s.schema+".$1")
 	return paramToken.ReplaceAllStringFunc(text, func(p string) string {
@@ -259,7 +259,7 @@ var orderPlans = map[string][]string{
 }
 
 // checkPlans checks that the plans of the statements have these parts.
-func checkPlans(t *testing.T, s *space, want map[string][]string) {
+func checkPlans(t *testing.T, s *testSpace, want map[string][]string) {
 	all := statements(t)
 	for name, parts := range want {
 		got := explainPlan(t, s.admin, s.filledIn(t, all[name], 3))
@@ -272,7 +272,7 @@ func checkPlans(t *testing.T, s *space, want map[string][]string) {
 
 // Parties stops at its limit: it looks up only the parties that it returns and those that it
 // skips, however many there are.
-func checkPartiesReads(t *testing.T, s *space) {
+func checkPartiesReads(t *testing.T, s *testSpace) {
 	text := tableToken.ReplaceAllString(statements(t)["sqlPartiesFirst"], s.schema+".$1")
 	text = strings.NewReplacer("$1::bigint", "3::bigint", "$2::bigint", "10::bigint").Replace(text)
 	got := explainPlan(t, s.admin, "(ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "+text)

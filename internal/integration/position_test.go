@@ -17,7 +17,7 @@ import (
 
 // newOrderKeyGate makes a gate at which sessions of one name wait after they have read the clock
 // for an order key: batches that others add meanwhile have later keys, and are visible sooner.
-func newOrderKeyGate(s *space) *clockGate {
+func newOrderKeyGate(s *testSpace) *clockGate {
 	g := &clockGate{space: s, name: "slow_" + s.schema, key: schemas.Add(1)}
 	s.exec(fmt.Sprintf(`CREATE OR REPLACE FUNCTION %s.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE plpgsql AS '
 		DECLARE
@@ -61,11 +61,11 @@ func claimFirst(t testing.TB, st *postgres.Store, lane batch.ServiceID) batch.ID
 // not yet stored: a batch that becomes visible long after later batches is claimed in its place.
 func TestSlowAddersAreSeen(t *testing.T) {
 	late := newBatch("s", "late")
-	for name, prepare := range map[string]func(t *testing.T, st, slow *app) func() error{
-		"Add": func(t *testing.T, _, slow *app) func() error {
+	for name, prepare := range map[string]func(t *testing.T, st, slow *testApp) func() error{
+		"Add": func(t *testing.T, _, slow *testApp) func() error {
 			return func() error { return slow.Add(t.Context(), late) }
 		},
-		"AddTx": func(t *testing.T, _, slow *app) func() error {
+		"AddTx": func(t *testing.T, _, slow *testApp) func() error {
 			return func() error {
 				tx, err := slow.begin(t.Context())
 				if err != nil {
@@ -77,7 +77,7 @@ func TestSlowAddersAreSeen(t *testing.T) {
 				return tx.commit()
 			}
 		},
-		"PrepareBatch": func(t *testing.T, st, slow *app) func() error {
+		"PrepareBatch": func(t *testing.T, st, slow *testApp) func() error {
 			require.NoError(t, st.AddOrders(t.Context(), anOrder("s", "o")))
 			orders, err := st.NextOrders(t.Context(), "s", order.NextQuery{Max: 9})
 			require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestSlowAddersAreSeen(t *testing.T) {
 			}
 		},
 	} {
-		for _, d := range []driver{pooled, libpq} {
+		for _, d := range []driver{nativePool, libpq} {
 			t.Run(name+"/"+d.name, func(t *testing.T) {
 				t.Parallel()
 				s := newSpace(t, d)
@@ -120,7 +120,7 @@ func TestSlowAddersAreSeen(t *testing.T) {
 // A batch that another process puts back into its place is claimed before all later batches,
 // whether or not it was ever attempted.
 func TestRequeueByAnotherProcess(t *testing.T) {
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

@@ -15,7 +15,7 @@ import (
 )
 
 // addFinished adds a batch and an order for each id, and brings them to their ends.
-func addFinished(t *testing.T, st *app, ids ...string) {
+func addFinished(t *testing.T, st *testApp, ids ...string) {
 	t.Helper()
 	ctx := t.Context()
 	for _, id := range ids {
@@ -35,7 +35,7 @@ func addFinished(t *testing.T, st *app, ids ...string) {
 // these, however long it stays open, and it may name more of them later.
 func TestPruneBesideAnOpenAddTx(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -66,7 +66,7 @@ func TestPruneBesideAnOpenAddTx(t *testing.T) {
 func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	t.Parallel()
 	buried := store.PruneQuery{Tombstone: func(batch.ServiceID, string) bool { return true }}
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		for _, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
 			t.Run(d.name+"/"+level, func(t *testing.T) {
 				t.Parallel()
@@ -113,7 +113,7 @@ func TestSnapshotTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 }
 
 // checkRemoved checks that only the tombstone of a batch is left.
-func checkRemoved(t *testing.T, st *app, b batch.Batch) {
+func checkRemoved(t *testing.T, st *testApp, b batch.Batch) {
 	t.Helper()
 	r, err := st.Get(t.Context(), b.Key())
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func checkRemoved(t *testing.T, st *app, b batch.Batch) {
 // A batch or an order that is removed while a transaction adds it again is added.
 func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -177,7 +177,7 @@ func TestAddTxOfWhatIsPrunedMeanwhile(t *testing.T) {
 func TestHaltAfterAReleaseHasItsOwnReason(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	st := s.app()
 	require.NoError(t, st.Add(ctx, newBatch("lane", "b")))
 	got, err := st.Claim(ctx, store.ClaimQuery{Lanes: []batch.ServiceID{"lane"}, Limit: 1, Window: 1, TTL: time.Minute}, pickFrontIfIdle)

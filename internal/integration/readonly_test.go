@@ -90,7 +90,7 @@ func (n *serverName) cutConnections() {
 }
 
 // useConnections uses some connections at once, so that the pool keeps several.
-func useConnections(t *testing.T, st *app) {
+func useConnections(t *testing.T, st *testApp) {
 	t.Helper()
 	var calls sync.WaitGroup
 	for range 4 {
@@ -108,7 +108,7 @@ func useConnections(t *testing.T, st *app) {
 func TestSwitchOver(t *testing.T) {
 	primary := pgtest.NewCluster(t)
 	standby := primary.Standby(t, "")
-	for i, d := range []driver{pooled, libpq} {
+	for i, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			server := newServerName(t, primary.Addr())
 			st := openApp(t, d, primary.DSN(server.addr()), &postgres.Options{Schema: "s_" + string('a'+rune(i))})
@@ -150,7 +150,7 @@ func TestSwitchOver(t *testing.T) {
 // reports it, and continues by itself once writing is allowed. Reads work meanwhile.
 func TestOwnerMakesItReadOnly(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			cluster := pgtest.NewCluster(t)
@@ -221,7 +221,7 @@ func TestCommandOnAStandby(t *testing.T) {
 	_, err := texts.Refresh(t.Context(), st, store.RefreshQuery{})
 	require.NoError(t, err)
 	standby := primary.Standby(t, "")
-	c := newTerminal(t, &space{dsn: standby.DSN(""), schema: postgres.DefaultSchema})
+	c := newTerminal(t, &testSpace{dsn: standby.DSN(""), schema: postgres.DefaultSchema})
 	for _, args := range [][]string{
 		{"status"}, {"causes"}, {"list"}, {"show", "b1"}, {"explain", "b2"}, {"lanes"}, {"instances"}, {"history"}, {"search", "b"},
 		{"bulk", "list"}, {"settings", "s"}, {"migrate", "status"},
@@ -237,7 +237,7 @@ func TestCommandOnAStandby(t *testing.T) {
 }
 
 // recordSettings writes the settings of a Runner of a ledger, and that it serves a service.
-func recordSettings(t *testing.T, st *app, service batch.ServiceID) {
+func recordSettings(t *testing.T, st *testApp, service batch.ServiceID) {
 	_, err := texts.Serve(t.Context(), st, []texts.Served{{Service: service, Ledger: "ledger"}})
 	require.NoError(t, err)
 	text, err := relied.Record{Settings: relied.SettingsOf(service, dlt.Traits{Name: "ledger"}, time.Minute, queuer.Serial())}.Text()

@@ -19,7 +19,7 @@ import (
 // by asking a Sawtooth node.
 func TestReceiptsAreKept(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

@@ -17,7 +17,7 @@ import (
 // succeeds if the batch was committed, and returns an error if the batch ended without effect.
 func TestAddDuringPrune(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		for _, committed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/committed=%t", d.name, committed), func(t *testing.T) {
 				s := newSpace(t, d)
@@ -38,7 +38,7 @@ func TestAddDuringPrune(t *testing.T) {
 }
 
 // addDuringPrune adds two batches while "a" is being removed.
-func addDuringPrune(t *testing.T, s *space, st *postgres.Store, committed bool) {
+func addDuringPrune(t *testing.T, s *testSpace, st *postgres.Store, committed bool) {
 	s.exec(`CREATE FUNCTION ` + s.schema + `.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END'`)
 	s.exec(`CREATE TRIGGER slow AFTER DELETE ON ` + s.schema + `.batches EXECUTE FUNCTION ` + s.schema + `.slow()`)
 	s.stepClock(time.Second)

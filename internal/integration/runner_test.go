@@ -16,7 +16,7 @@ import (
 // that executes a batch each time it is sent.
 func TestTwoRunners(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq, pooledSimple, pqBouncer} {
+	for _, d := range []driver{nativePool, libpq, pooledSimple, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			const lanes, each = 11, 8 // odd, so that the batches of each lane go through both Runners in turns
 			traits := memory.Unforgiving(10 * time.Millisecond)

@@ -22,7 +22,7 @@ import (
 // open together, and take turns.
 func TestSerializableTxOfDifferentLanes(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -84,7 +84,7 @@ func TestSerializableTxOfDifferentLanes(t *testing.T) {
 func TestSerializableTxAfterAStepBack(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := newSpace(t, pooled)
+	s := newSpace(t, nativePool)
 	st := s.app()
 	allowed := st.openAnother(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
 	other := st.openAnother(t, &postgres.Options{Schema: s.schema})
@@ -111,7 +111,7 @@ func TestAddTxOfWhatHasEnded(t *testing.T) {
 	for _, level := range []string{"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"} {
 		t.Run(level, func(t *testing.T) {
 			ctx := t.Context()
-			s := newSpace(t, pooled)
+			s := newSpace(t, nativePool)
 			st := s.app()
 			allowed := st.openAnother(t, &postgres.Options{Schema: s.schema, AllowSnapshotTx: true})
 			b := newBatch("lane", "a")
@@ -146,7 +146,7 @@ func TestAddTxOfWhatHasEnded(t *testing.T) {
 // first moves the sequences behind the rows.
 func TestSequencesBehindTheRows(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
@@ -195,7 +195,7 @@ func TestSequencesBehindTheRows(t *testing.T) {
 // batch that is known already.
 func TestAnotherUniqueIndex(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()

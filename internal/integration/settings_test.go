@@ -26,7 +26,7 @@ type settingSession struct {
 }
 
 // openAsRole opens a store on connections of a role.
-func (s *space) openAsRole(role string) settingSession {
+func (s *testSpace) openAsRole(role string) settingSession {
 	s.t.Helper()
 	u, err := url.Parse(s.dsn)
 	require.NoError(s.t, err)
@@ -112,7 +112,7 @@ func (c settingSession) addAndDeliver(t *testing.T, b batch.Batch) error {
 func TestSettingsChangeNothing(t *testing.T) {
 	t.Parallel()
 	const refused = true
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)

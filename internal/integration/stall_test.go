@@ -44,17 +44,17 @@ func TestNoLaneStandsStill(t *testing.T) {
 		lanes    int
 		scan     time.Duration
 	}{
-		"Serial":                 {pooled, queuer.Serial(), 1, 60, time.Minute},
-		"Pipelined":              {pooled, queuer.Pipelined(8), 1, 12, time.Minute},
+		"Serial":                 {nativePool, queuer.Serial(), 1, 60, time.Minute},
+		"Pipelined":              {nativePool, queuer.Pipelined(8), 1, 12, time.Minute},
 		"Parallel":               {pgx, queuer.Parallel(0), 1, 20, time.Minute},
-		"Serial in three":        {pooled, queuer.Serial(), 3, 60, 0},
+		"Serial in three":        {nativePool, queuer.Serial(), 3, 60, 0},
 		"Pipelined in two by pq": {libpq, queuer.Pipelined(8), 2, 12, 0},
 	} {
 		all.Go(func() {
 			t.Run(name, func(t *testing.T) {
 				seed := rand.Uint64()
 				t.Log("seed", seed)
-				w := &loadCase{t: t, strategy: c.strategy, ledger: newChainLedger(seed), laneCount: c.lanes, wakesRunner: c.scan > 0, rnd: rand.New(rand.NewPCG(seed, 1)), nextNumbers: map[string]int{}}
+				w := &loadCase{t: t, strategy: c.strategy, ledger: newChainLedger(seed), laneCount: c.lanes, wakesRunner: c.scan > 0, random: rand.New(rand.NewPCG(seed, 1)), nextNumbers: map[string]int{}}
 				w.space = newSpace(t, c.d)
 				w.space.exec(`DROP FUNCTION ` + w.space.schema + `.clock_timestamp()`)
 				ctx, stop := context.WithCancel(t.Context())
@@ -99,16 +99,16 @@ func TestNoLaneStandsStill(t *testing.T) {
 // loadCase is one case of TestNoLaneStandsStill, with its load and its watch.
 type loadCase struct {
 	t           *testing.T
-	space       *space
+	space       *testSpace
 	strategy    queuer.Strategy
-	apps        []*app
+	apps        []*testApp
 	runners     []*dltbatch.Runner
 	ledger      *chainLedger
 	laneCount   int
 	wakesRunner bool // wakes the Runner after each AddTx
 
 	mu          sync.Mutex
-	rnd         *rand.Rand
+	random      *rand.Rand
 	nextNumbers map[string]int // the number of each chain's next batch
 
 	mostReads int // number of reads of the watch
@@ -117,7 +117,7 @@ type loadCase struct {
 func (w *loadCase) randomBelow(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.rnd.IntN(n)
+	return w.random.IntN(n)
 }
 
 // newBatches returns batches in lanes whose names begin with a prefix. Batches of a lane with the
@@ -126,8 +126,8 @@ func (w *loadCase) newBatches(prefix string, lanes, n int) (all []batch.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
-		lane := fmt.Sprint(prefix, w.rnd.IntN(lanes))
-		chain := fmt.Sprint(lane, "/", w.rnd.IntN(3))
+		lane := fmt.Sprint(prefix, w.random.IntN(lanes))
+		chain := fmt.Sprint(lane, "/", w.random.IntN(3))
 		if w.strategy.Name != queuer.Parallel(0).Name {
 			chain = lane + "/0"
 		}
@@ -292,14 +292,14 @@ type chainLedger struct {
 	dlt.Unimplemented
 
 	mu          sync.Mutex
-	rnd         *rand.Rand
+	random      *rand.Rand
 	commitTimes map[string][]time.Time // when the last batches of each chain are committed
 	committed   map[string]int
 	violations  []string
 }
 
 func newChainLedger(seed uint64) *chainLedger {
-	return &chainLedger{rnd: rand.New(rand.NewPCG(seed, 2)), commitTimes: map[string][]time.Time{}, committed: map[string]int{}}
+	return &chainLedger{random: rand.New(rand.NewPCG(seed, 2)), commitTimes: map[string][]time.Time{}, committed: map[string]int{}}
 }
 
 func chainOf(id batch.ID) (chain string, n int) {
@@ -331,7 +331,7 @@ func (c *chainLedger) Submit(_ context.Context, a batch.Attempt) error {
 	case n > next:
 		c.violations = append(c.violations, fmt.Sprintf("%s before number %d", a.ID, next))
 	case n == next:
-		at := time.Now().Add(time.Duration(c.rnd.IntN(int(40 * time.Millisecond))))
+		at := time.Now().Add(time.Duration(c.random.IntN(int(40 * time.Millisecond))))
 		if last := len(c.commitTimes[chain]) - 1; last >= 0 && at.Before(c.commitTimes[chain][last]) {
 			at = c.commitTimes[chain][last]
 		}

@@ -26,14 +26,14 @@ func waitFor(t *testing.T, is func() bool) {
 // another takes over.
 func TestStatsTurns(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
 			s := newSpace(t, d)
 			a, b := s.app(), s.app()
 			require.NoError(t, a.Add(ctx, newBatch("s", 1)))
-			refresh := func(of *app, by string) (bool, error) { return texts.Refresh(ctx, of, store.RefreshQuery{By: by}) }
+			refresh := func(of *testApp, by string) (bool, error) { return texts.Refresh(ctx, of, store.RefreshQuery{By: by}) }
 			require.NoError(t, new(texts.Presence).Show(ctx, a, store.Instance{ID: "a"}))
 
 			// The count waits here until the transaction ends.
@@ -109,7 +109,7 @@ func TestStatsTurns(t *testing.T) {
 			defer func() { _ = tx.Rollback() }()
 			_, err = tx.Exec(`SELECT 1 FROM ` + s.schema + `.texts WHERE kind = 'stats' FOR UPDATE`)
 			require.NoError(t, err)
-			for name, of := range map[string]*app{"a": a, "b": b} {
+			for name, of := range map[string]*testApp{"a": a, "b": b} {
 				go func() { did, err := refresh(of, name); results[name] <- result{did, err} }()
 			}
 			waitFor(t, func() bool { return s.countSessions(`wait_event_type = 'Lock'`) == 2 })

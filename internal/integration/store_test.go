@@ -24,7 +24,7 @@ var storeTestGroups = []string{"harness", "add", "claim", "record", "pending", "
 // PgBouncer.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq, pooledBouncer, pqBouncer} {
+	for _, d := range []driver{nativePool, pgx, libpq, pooledBouncer, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Harness { return harness(t, d.inSuite(t)) })
@@ -41,8 +41,8 @@ func (d driver) inSuite(t *testing.T) driver {
 	}
 	group := parts[2]
 	rules := group == "model" || strings.HasPrefix(parts[3], "every_finding")
-	if d != pooled && (rules || d != libpq && !slices.Contains(storeTestGroups, group)) {
-		parts[1] = pooled.name
+	if d != nativePool && (rules || d != libpq && !slices.Contains(storeTestGroups, group)) {
+		parts[1] = nativePool.name
 		tier.Instead(t, strings.Join(parts, "/"))
 	}
 	if tier.Meets(group) {

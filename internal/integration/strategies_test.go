@@ -50,7 +50,7 @@ func deliverByTwoRunners(t *testing.T, d driver, ledger *memory.Ledger, strategy
 // batches of a lane under way.
 func TestTwoRunnersPipelined(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})
 			order := map[batch.ServiceID][]batch.ID{}
@@ -83,7 +83,7 @@ func TestTwoRunnersPipelined(t *testing.T) {
 // write the same address are executed in the order in which they were added, each once.
 func TestTwoRunnersParallel(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			ledger := memory.New(&memory.Options{CommitAfter: 20 * time.Millisecond})
 			order, address := map[string][]batch.ID{}, map[batch.ID]string{}

@@ -20,7 +20,7 @@ import (
 func TestIdleInstanceIsNotTrapped(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
@@ -100,7 +100,7 @@ func TestIdleInstanceIsNotTrapped(t *testing.T) {
 // they refuse.
 func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq, pooledBouncer, pooledSimple, pgxBouncer, pqBouncer} {
+	for _, d := range []driver{nativePool, pgx, libpq, pooledBouncer, pooledSimple, pgxBouncer, pqBouncer} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()
@@ -148,7 +148,7 @@ func TestAddTxLeavesTheTransactionAsItWas(t *testing.T) {
 // queue, unless the options allow it.
 func TestAddTxWantsReadCommitted(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{nativePool, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st := s.app()

@@ -22,7 +22,7 @@ import (
 // If the database refuses one outcome, only that one fails.
 func TestRefusedOutcomeFailsAlone(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, _ := s.store()
@@ -70,7 +70,7 @@ func TestRefusedOutcomeFailsAlone(t *testing.T) {
 // back.
 func TestConnectionsThatDie(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, pgx, libpq} {
+	for _, d := range []driver{nativePool, pgx, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSpace(t, d)
 			st, db := s.store()
@@ -164,7 +164,7 @@ func TestOppositeOrders(t *testing.T) {
 // Large values are read as they were written.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq, pooledSimple} {
+	for _, d := range []driver{nativePool, libpq, pooledSimple} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
@@ -231,7 +231,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 		},
 	}
 	for name, call := range calls {
-		for _, d := range []driver{pooled, libpq} {
+		for _, d := range []driver{nativePool, libpq} {
 			t.Run(name+"/"+d.name, func(t *testing.T) {
 				t.Parallel()
 				s := newSpace(t, d)
@@ -265,7 +265,7 @@ func TestDeadlockIsRepeated(t *testing.T) {
 // the queuer can claim from other lanes.
 func TestALockedRowFailsClaimSoon(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
@@ -299,7 +299,7 @@ func TestALockedRowFailsClaimSoon(t *testing.T) {
 // process knows the row's state, so that the recorder can write the other rows without it.
 func TestALockedRowFailsRecordSoon(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		for _, known := range []bool{false, true} {
 			t.Run(fmt.Sprint(d.name, "/known=", known), func(t *testing.T) {
 				t.Parallel()

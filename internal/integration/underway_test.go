@@ -32,11 +32,11 @@ func (f *monitoredLane) deliverSome() {
 		require.NoError(f.t, f.st.Add(f.t.Context(), b))
 		c := claimFront(f.t, f.st, "busy", time.Minute)
 		recordFinding(f.t, f.st, c, store.Refused, 0)
-		f.pending()
+		f.pendingIDs()
 	}
 }
 
-func (f *monitoredLane) pending() (ids []batch.ID) {
+func (f *monitoredLane) pendingIDs() (ids []batch.ID) {
 	f.t.Helper()
 	found, err := f.st.Pending(f.t.Context(), store.PendingQuery{Limit: 10, Lease: time.Minute})
 	require.NoError(f.t, err)
@@ -87,12 +87,12 @@ func TestPendingFindsWhatIsSlowAndWhatIsLate(t *testing.T) {
 	f.deliverSome()
 	close(goOn)
 	require.NoError(t, <-claimed)
-	require.Empty(t, f.pending(), "nothing is due")
+	require.Empty(t, f.pendingIDs(), "nothing is due")
 	s.stepClock(2 * time.Hour)
-	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending())
+	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pendingIDs())
 	f.deliverSome()
 	s.stepClock(2 * time.Hour)
-	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pending(), "and again")
+	require.ElementsMatch(t, []batch.ID{"slow", "late"}, f.pendingIDs(), "and again")
 }
 
 // A process that knows where the lane's open work began still counts and lists a batch that
@@ -138,14 +138,14 @@ func TestAnotherServerIsNoticedByAQuickLook(t *testing.T) {
 	}
 	f := &monitoredLane{t: t, st: st}
 	f.deliverSome()
-	require.Empty(t, f.pending())
+	require.Empty(t, f.pendingIDs())
 	require.NoError(t, c.RestartImmediately())
 	require.Eventually(t, func() bool { return db.Ping() == nil && admin.Ping() == nil }, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, st.Add(t.Context(), batch.Batch{ID: "low", Service: "s", Payload: []byte("p")}))
 	recordFinding(t, st, claimFront(t, st, "s", time.Minute), store.Accepted, 0)
 	_, err = admin.Exec(`UPDATE dltbatch.attempted_batches SET made_by = 5`)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(f.pending()) == 1 }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.pendingIDs()) == 1 }, 30*time.Second, 50*time.Millisecond)
 }
 
 // After a Prune is rolled back, the next Prune finds the same rows at once, even if others were

@@ -44,7 +44,7 @@ CREATE INDEX CONCURRENTLY {.batches_next} ON {batches} (next, created_at);
 
 // migrateNext migrates to the version after this code's, as the code of that version will: it
 // tries again if it cannot get a lock.
-func (s *space) migrateNext(ctx context.Context) {
+func (s *testSpace) migrateNext(ctx context.Context) {
 	s.t.Helper()
 	files, err := postgres.Migrations(&postgres.Options{Schema: s.schema})
 	require.NoError(s.t, err)
@@ -71,7 +71,7 @@ func (s *space) migrateNext(ctx context.Context) {
 // sent.
 func TestTheNextVersionComesUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSpace(t, d)
@@ -156,7 +156,7 @@ func TestTheNextVersionComesUnderLoad(t *testing.T) {
 	}
 }
 
-func (s *space) version() (v int) {
+func (s *testSpace) version() (v int) {
 	s.t.Helper()
 	require.NoError(s.t, s.admin.QueryRow(`SELECT max(version_id) FROM `+s.schema+`.`+postgres.MigrationsTable).Scan(&v))
 	return v
@@ -166,7 +166,7 @@ func (s *space) version() (v int) {
 // refuses it before it writes anything.
 func TestUnreleasedSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, d := range []driver{pooled, libpq} {
+	for _, d := range []driver{nativePool, libpq} {
 		for _, version := range []int{1, 2, 8} {
 			t.Run(fmt.Sprint(d.name, "/", version), func(t *testing.T) {
 				s := newSpace(t, d)

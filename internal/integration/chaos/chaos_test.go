@@ -13,21 +13,21 @@ import (
 )
 
 // TestSawtooth submits to a Sawtooth node, which loses its pool and all statuses when it restarts.
-func TestSawtooth(t *testing.T) { chaos(t, sawtoothNode) }
+func TestSawtooth(t *testing.T) { runChaos(t, sawtoothNode) }
 
 // TestUnforgiving submits to a ledger that executes every duplicate.
-func TestUnforgiving(t *testing.T) { chaos(t, unforgivingLedger) }
+func TestUnforgiving(t *testing.T) { runChaos(t, unforgivingLedger) }
 
 // TestIntents executes intents on a real EVM node, anvil. The node loses its pool and its last
 // blocks when it is killed, and replaces blocks; other senders use its accounts, too.
-func TestIntents(t *testing.T) { t.Parallel(); chaos(t, evmNode) }
+func TestIntents(t *testing.T) { t.Parallel(); runChaos(t, evmNode) }
 
 // TestSigned is TestIntents with signed transactions, several of an account at once. It runs
 // beside TestIntents, because both mostly wait for blocks.
 func TestSigned(t *testing.T) {
 	tier.Soak(t, "TestIntents has the same faults, and TestFaults of dlt/evm has them for signed transactions")
 	t.Parallel()
-	chaos(t, evmSigned)
+	runChaos(t, evmSigned)
 }
 
 // TestIntentsOnGeth executes intents on geth. A kill removes its last blocks, whose transactions
@@ -37,10 +37,10 @@ func TestIntentsOnGeth(t *testing.T) {
 	_, err := binaries.Geth().Bring()
 	require.NoError(t, err)
 	t.Parallel()
-	chaos(t, gethNode)
+	runChaos(t, gethNode)
 }
 
-func chaos(t *testing.T, ledger string) {
+func runChaos(t *testing.T, ledger string) {
 	t.Logf("seed %d", *chaosSeed)
 	w := newWorld(t, ledger, 3)
 	ctx, cancel := context.WithCancel(t.Context())

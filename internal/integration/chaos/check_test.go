@@ -20,7 +20,7 @@ import (
 )
 
 // check compares the ledger, the store and the workers' audits with the acknowledged batches.
-func (w *world) check(st *postgres.Store, acked []addition) {
+func (w *world) check(st *postgres.Store, acked []ackedAdd) {
 	var r report
 	require.NoError(w.t, w.controlLedger("GET", "/report", &r))
 	assert.Empty(w.t, r.Breach, "what the ledger finds wrong")
@@ -111,10 +111,10 @@ func (o *orderError) Error() string {
 // checkExecuted finds batches that were executed twice, that nobody added, that should have been
 // executed and were not, or that were executed before a batch that was acknowledged before their
 // Add began.
-func checkExecuted(executed []execution, acked []addition, want map[batch.ID]batch.State) (errs []error) {
+func checkExecuted(executed []execution, acked []ackedAdd, want map[batch.ID]batch.State) (errs []error) {
 	type place struct {
 		lane     batch.ServiceID
-		add      *addition
+		add      *ackedAdd
 		position int
 	}
 	places := map[batch.ID]place{}
@@ -125,7 +125,7 @@ func checkExecuted(executed []execution, acked []addition, want map[batch.ID]bat
 	}
 	seen := map[batch.ID]bool{}
 	latest := map[batch.ServiceID]place{} // the executed batch whose Add began last
-	inCall := map[*addition]int{}
+	inCall := map[*ackedAdd]int{}
 	for _, e := range executed {
 		p, ok := places[e.ID]
 		switch {
@@ -140,10 +140,10 @@ func checkExecuted(executed []execution, acked []addition, want map[batch.ID]bat
 		}
 		seen[e.ID] = true
 		before, ok := latest[p.lane]
-		if ok && before.add.from.After(p.add.to) {
-			errs = append(errs, &orderError{p.lane, e.ID, fmt.Sprintf("whose Add began %s after it was acknowledged", before.add.from.Sub(p.add.to))})
+		if ok && before.add.began.After(p.add.ended) {
+			errs = append(errs, &orderError{p.lane, e.ID, fmt.Sprintf("whose Add began %s after it was acknowledged", before.add.began.Sub(p.add.ended))})
 		}
-		if !ok || p.add.from.After(before.add.from) {
+		if !ok || p.add.began.After(before.add.began) {
 			latest[p.lane] = p
 		}
 		if next := inCall[p.add]; p.position < next {
@@ -193,7 +193,7 @@ func (w *world) checkLate(all []latePost) {
 	for _, l := range all {
 		frozen := false
 		for _, s := range w.freezes[l.Worker] {
-			frozen = frozen || (s.from.Before(l.Deadline.Add(lateArrival)) && l.At.Before(s.to.Add(time.Second)))
+			frozen = frozen || (s.began.Before(l.Deadline.Add(lateArrival)) && l.At.Before(s.ended.Add(time.Second)))
 		}
 		assert.True(w.t, frozen, "a POST of %s by %s arrived %s after its deadline", l.ID, l.Worker, l.At.Sub(l.Deadline))
 	}

@@ -71,13 +71,13 @@ func newPayment(account batch.ServiceID, nonce uint64) (batch.Batch, error) {
 
 // newSignedClient returns a worker's client for signed transactions. Its Grace is longer than a
 // few blocks, so that what it remembers of the node's pool is used.
-func (j job) newSignedClient() (dlt.Ledger, error) {
+func (j childJob) newSignedClient() (dlt.Ledger, error) {
 	return evm.New(j.URL, chainID, &evm.Options{Finality: evm.After(settledDepth), LateArrival: lateArrival, Grace: 5 * time.Second, HeadInterval: blockInterval / 2})
 }
 
 // newIntentClient returns a worker's client for intents. Its signer has all keys, and sometimes
 // fails.
-func (j job) newIntentClient() (dlt.Ledger, error) {
+func (j childJob) newIntentClient() (dlt.Ledger, error) {
 	var keys [][]byte
 	for lane := range laneCount {
 		keys = append(keys, payer(lane).Key())
@@ -169,7 +169,7 @@ var initialFunds = evmtest.Ether(10)
 
 // chain is a backend that is an EVM node. Its methods wait during a restart.
 type chain interface {
-	backend
+	ledgerBackend
 	reorg(depth int) error
 	dropPool() error             // empties the pool
 	setPrice(gwei int) error     // sets the price of the next block

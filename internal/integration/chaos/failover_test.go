@@ -23,7 +23,7 @@ func TestFailover(t *testing.T) {
 	time.Sleep(addTimeLimit + claimTTL) // longer than any call waits for a commit
 	require.NoError(t, w.cluster.Crash())
 	lost := time.Now()
-	between.cut(true)
+	between.resetAll(true)
 	require.NoError(t, standby.Promote())
 	for _, s := range w.slots {
 		s.database.redirectAndCut(standby.Addr())

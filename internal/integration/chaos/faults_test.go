@@ -48,7 +48,9 @@ func fixedObject(what string) func(*faultInjector) string {
 	return func(*faultInjector) string { return what }
 }
 
-func (f *faultInjector) slot(object string) *slot { return f.world.slots[object[len(object)-1]-'0'] }
+func (f *faultInjector) slot(object string) *workerSlot {
+	return f.world.slots[object[len(object)-1]-'0']
+}
 
 const restartFault = "database restarted without a shutdown"
 
@@ -73,7 +75,7 @@ var commonFaults = []fault{
 		}
 		time.Sleep(d.durationBetween(0, claimTTL+lateArrival/2, 2*claimTTL))
 		err := p.signal(syscall.SIGCONT)
-		f.world.noteFreeze(p.name, span{from, time.Now()})
+		f.world.noteFreeze(p.name, timeSpan{from, time.Now()})
 		return err
 	}},
 	{restartFault, fixedObject("postgres"), func(f *faultInjector, _ string, _ randomPair) error {
@@ -134,18 +136,18 @@ func (f *faultInjector) proxy(object string) *proxy {
 
 func cutFault(what string) fault {
 	return fault{"connections cut: " + what, workerObject(what), func(f *faultInjector, object string, d randomPair) error {
-		f.proxy(object).cut(true)
+		f.proxy(object).resetAll(true)
 		time.Sleep(d.durationBetween(0, 0, 700*time.Millisecond))
-		f.proxy(object).cut(false)
+		f.proxy(object).resetAll(false)
 		return nil
 	}}
 }
 
 func slowFault(what string) fault {
 	return fault{"connections slow: " + what, workerObject(what), func(f *faultInjector, object string, d randomPair) error {
-		f.proxy(object).slow(d.durationBetween(0, 20*time.Millisecond, 350*time.Millisecond))
+		f.proxy(object).setDelay(d.durationBetween(0, 20*time.Millisecond, 350*time.Millisecond))
 		time.Sleep(d.durationBetween(1, 500*time.Millisecond, 2500*time.Millisecond))
-		f.proxy(object).slow(0)
+		f.proxy(object).setDelay(0)
 		return nil
 	}}
 }
@@ -155,7 +157,7 @@ func swallowFault(what string) fault {
 		f.proxy(object).holdBytes()
 		time.Sleep(d.durationBetween(0, 300*time.Millisecond, claimTTL+lateArrival+time.Second))
 		if d[1] < 0.5 {
-			f.proxy(object).cut(false)
+			f.proxy(object).resetAll(false)
 		}
 		f.proxy(object).releaseBytes()
 		return nil
@@ -164,7 +166,7 @@ func swallowFault(what string) fault {
 
 func muteFault(what string) fault {
 	return fault{"connections forgotten: " + what, workerObject(what), func(f *faultInjector, object string, _ randomPair) error {
-		f.proxy(object).mute()
+		f.proxy(object).muteLinks()
 		return nil
 	}}
 }

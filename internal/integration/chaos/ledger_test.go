@@ -37,7 +37,7 @@ type report struct {
 	Executed []execution // committed batches, in order
 	Invalid  []batch.ID  // batches that ended Invalid
 	Late     []latePost
-	Posted   []post // requests that the unforgiving ledger may have accepted, in order
+	Posted   []acceptedPost // requests that the unforgiving ledger may have accepted, in order
 	Posts    int
 	Restarts int
 	Foreign  int         // number of executed transactions that the test did not add
@@ -50,7 +50,7 @@ type execution struct {
 	ID      batch.ID
 }
 
-type post struct {
+type acceptedPost struct {
 	ID     batch.ID
 	Worker string
 	At     time.Time
@@ -78,8 +78,8 @@ type latePost struct {
 	At       time.Time
 }
 
-// backend is a ledger that serves requests over a socket.
-type backend interface {
+// ledgerBackend is a ledger that serves requests over a socket.
+type ledgerBackend interface {
 	restart(down time.Duration) error
 	report() report
 	url() string
@@ -87,9 +87,9 @@ type backend interface {
 
 // serveLedger is the main function of the ledger's process: it prints the ledger's address and its
 // control address, and serves until its standard input ends.
-func serveLedger(j job, in io.Reader, out io.Writer) error {
+func serveLedger(j childJob, in io.Reader, out io.Writer) error {
 	mux := http.NewServeMux()
-	var b backend
+	var b ledgerBackend
 	var err error
 	switch j.Ledger {
 	case sawtoothNode:
@@ -132,7 +132,7 @@ func serveLedger(j job, in io.Reader, out io.Writer) error {
 // sawtoothBackend is a Sawtooth validator. Only its chain is durable.
 type sawtoothBackend struct{ *sawtoothtest.Node }
 
-func newSawtoothBackend(seed uint64) (backend, error) {
+func newSawtoothBackend(seed uint64) (ledgerBackend, error) {
 	n, err := sawtoothtest.Listen(&sawtoothtest.Options{
 		BlockInterval: 25 * time.Millisecond, CacheTime: time.Second,
 		Faults: &sawtoothtest.Faults{
@@ -180,10 +180,10 @@ type wireServer struct {
 	server    *http.Server
 	served    chan struct{}
 	latePosts []latePost
-	posts     []post
+	posts     []acceptedPost
 }
 
-func newWireServer(seed uint64) (backend, error) {
+func newWireServer(seed uint64) (ledgerBackend, error) {
 	traits := ledgermem.Unforgiving(lateArrival)
 	faults := ledgermem.Faults{
 		Seed: seed, LostReply: 0.02, LostRequest: 0.02, Late: 0.02, Busy: 0.02,
@@ -309,7 +309,7 @@ func (w *wireServer) submit(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.mu.Lock()
-	w.posts = append(w.posts, post{a.ID, q.Get("worker"), time.Now()})
+	w.posts = append(w.posts, acceptedPost{a.ID, q.Get("worker"), time.Now()})
 	w.mu.Unlock()
 	switch err := w.ledger.Submit(r.Context(), a); dlt.Kind(err) {
 	case "":

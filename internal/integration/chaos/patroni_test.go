@@ -34,7 +34,7 @@ var (
 // [patroni.judge].
 func TestPatroni(t *testing.T) {
 	tier.Soak(t, "a failover by Patroni takes half a minute, and many are needed")
-	for _, m := range []*patroni{
+	for _, m := range []*patroniCluster{
 		{mode: "asynchronous"},
 		{mode: "asynchronous, PauseOnLostCommits", pauses: true},
 		{mode: "synchronous_mode", synchronous: true},
@@ -58,8 +58,8 @@ func TestPatroni(t *testing.T) {
 	}
 }
 
-// patroni is a cluster of three servers, with the proxies between its parts.
-type patroni struct {
+// patroniCluster is a cluster of three servers, with the proxies between its parts.
+type patroniCluster struct {
 	mode                string
 	synchronous, pauses bool
 
@@ -78,12 +78,12 @@ type patroni struct {
 }
 
 // newPatroniWorld starts a cluster, a ledger and workers.
-func newPatroniWorld(t *testing.T, p *patroni) *world {
+func newPatroniWorld(t *testing.T, p *patroniCluster) *world {
 	p.isolatedWorker = -1
 	p.cluster = pgtest.NewPatroni(t, p.synchronous, func(node, place int, own string) string {
 		x := newProxy(t, own)
 		if place == pgtest.NodeRaft {
-			x.name = raftNode
+			x.clientName = raftNode
 		}
 		p.nodeProxies[node][place] = x
 		return x.addr()
@@ -108,7 +108,7 @@ func newPatroniWorld(t *testing.T, p *patroni) *world {
 }
 
 // end stops what follows the cluster.
-func (p *patroni) end() {
+func (p *patroniCluster) end() {
 	p.stop()
 	p.wg.Wait()
 }
@@ -137,7 +137,7 @@ func raftNode(first []byte) string {
 // followPrimary does the work of HAProxy, by Patroni's own health check: it directs the workers
 // and the test to the primary. It cuts the connections of some workers to the old primary; other
 // workers keep theirs until the old primary closes them.
-func (p *patroni) followPrimary(ctx context.Context, w *world) {
+func (p *patroniCluster) followPrimary(ctx context.Context, w *world) {
 	for ctx.Err() == nil {
 		sleepFor(ctx, 100*time.Millisecond)
 		p.mu.Lock()
@@ -170,7 +170,7 @@ func (p *patroni) followPrimary(ctx context.Context, w *world) {
 }
 
 // waitUntilComplete waits until the cluster is complete.
-func (p *patroni) waitUntilComplete() error {
+func (p *patroniCluster) waitUntilComplete() error {
 	until := time.Now().Add(4 * time.Minute)
 	for !p.cluster.IsWhole() {
 		if time.Now().After(until) {
@@ -182,7 +182,7 @@ func (p *patroni) waitUntilComplete() error {
 }
 
 // waitForOtherPrimary waits until a node other than n is the primary.
-func (p *patroni) waitForOtherPrimary(n *pgtest.Node) error {
+func (p *patroniCluster) waitForOtherPrimary(n *pgtest.Node) error {
 	until := time.Now().Add(2 * time.Minute)
 	for {
 		p.mu.Lock()
@@ -200,11 +200,11 @@ func (p *patroni) waitForOtherPrimary(n *pgtest.Node) error {
 
 // patroniFaultKinds are the faults of a Patroni cluster.
 var patroniFaultKinds = []fault{
-	primaryFault("primary killed", func(p *patroni, n *pgtest.Node, _ int, _ *faultInjector) error {
+	primaryFault("primary killed", func(p *patroniCluster, n *pgtest.Node, _ int, _ *faultInjector) error {
 		n.Kill()
 		return errors.Join(p.waitForOtherPrimary(n), n.Start())
 	}),
-	primaryFault("primary frozen", func(p *patroni, n *pgtest.Node, _ int, _ *faultInjector) error {
+	primaryFault("primary frozen", func(p *patroniCluster, n *pgtest.Node, _ int, _ *faultInjector) error {
 		err := n.Freeze()
 		if err == nil {
 			err = p.waitForOtherPrimary(n)
@@ -212,34 +212,34 @@ var patroniFaultKinds = []fault{
 		time.Sleep(time.Second)
 		return errors.Join(err, n.Resume())
 	}),
-	primaryFault("primary cut off, and a worker with it", func(p *patroni, n *pgtest.Node, at int, f *faultInjector) error {
+	primaryFault("primary cut off, and a worker with it", func(p *patroniCluster, n *pgtest.Node, at int, f *faultInjector) error {
 		beside := at // the number of a worker
 		p.mu.Lock()
 		p.isolatedWorker = beside
 		p.mu.Unlock()
 		for _, x := range p.nodeProxies[at] {
-			x.cut(true)
+			x.resetAll(true)
 		}
 		for other := range p.nodeProxies {
 			p.nodeProxies[other][pgtest.NodeRaft].barClient(p.nodeProxies[at][pgtest.NodeRaft].addr())
 		}
-		p.primaryProxy.cut(true)
+		p.primaryProxy.resetAll(true)
 		for i, s := range f.world.slots {
 			if i != beside {
-				s.database.cut(true)
+				s.database.resetAll(true)
 			}
 		}
 		err := p.waitForOtherPrimary(n)
-		p.primaryProxy.cut(false)
+		p.primaryProxy.resetAll(false)
 		for _, s := range f.world.slots {
-			s.database.cut(false)
+			s.database.resetAll(false)
 		}
 		time.Sleep(2 * time.Second)
 		for other := range p.nodeProxies {
 			p.nodeProxies[other][pgtest.NodeRaft].barClient("")
 		}
 		for _, x := range p.nodeProxies[at] {
-			x.cut(false)
+			x.resetAll(false)
 		}
 		p.mu.Lock()
 		p.isolatedWorker = -1
@@ -247,7 +247,7 @@ var patroniFaultKinds = []fault{
 		p.mu.Unlock()
 		return err
 	}),
-	primaryFault("PostgreSQL of the primary killed", func(p *patroni, n *pgtest.Node, _ int, _ *faultInjector) error {
+	primaryFault("PostgreSQL of the primary killed", func(p *patroniCluster, n *pgtest.Node, _ int, _ *faultInjector) error {
 		n.Crash()
 		time.Sleep(3 * time.Second)
 		return nil
@@ -256,7 +256,7 @@ var patroniFaultKinds = []fault{
 
 // primaryFault makes a fault of the primary. In three of four cases the standbys lag behind. It
 // ends once the cluster is complete again.
-func primaryFault(name string, do func(p *patroni, n *pgtest.Node, at int, f *faultInjector) error) fault {
+func primaryFault(name string, do func(p *patroniCluster, n *pgtest.Node, at int, f *faultInjector) error) fault {
 	return fault{name, fixedObject("primary"), func(f *faultInjector, _ string, d randomPair) error {
 		p := f.world.patroni
 		if err := p.waitUntilComplete(); err != nil {
@@ -271,7 +271,7 @@ func primaryFault(name string, do func(p *patroni, n *pgtest.Node, at int, f *fa
 			time.Sleep(d.durationBetween(0, 300*time.Millisecond, 2*time.Second))
 		}
 		err := do(p, n, at, f)
-		p.nodeProxies[at][pgtest.NodePostgres].cut(false) // the standbys never get the commits that they lack
+		p.nodeProxies[at][pgtest.NodePostgres].resetAll(false) // the standbys never get the commits that they lack
 		p.nodeProxies[at][pgtest.NodePostgres].releaseBytes()
 		return errors.Join(err, p.waitUntilComplete())
 	}}
@@ -279,13 +279,13 @@ func primaryFault(name string, do func(p *patroni, n *pgtest.Node, at int, f *fa
 
 // resumeAsPerson waits until everything is paused, compares the store with the ledger, ends the
 // batches that the ledger has executed, and resumes everything.
-func (p *patroni) resumeAsPerson(ctx context.Context, w *world, st *postgres.Store) {
-	ledger, err := job{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0]}.newClient()
+func (p *patroniCluster) resumeAsPerson(ctx context.Context, w *world, st *postgres.Store) {
+	ledger, err := childJob{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0]}.newClient()
 	if err != nil {
 		w.t.Error(err)
 		return
 	}
-	runner, err := dltbatch.New(st, ledger, job{Ledger: w.ledgerKind}.options())
+	runner, err := dltbatch.New(st, ledger, childJob{Ledger: w.ledgerKind}.options())
 	if err != nil {
 		w.t.Error(err)
 		return
@@ -312,7 +312,7 @@ func (p *patroni) resumeAsPerson(ctx context.Context, w *world, st *postgres.Sto
 }
 
 // endExecuted ends the waiting batches that the ledger has executed.
-func (p *patroni) endExecuted(ctx context.Context, w *world, st *postgres.Store, runner *dltbatch.Runner) error {
+func (p *patroniCluster) endExecuted(ctx context.Context, w *world, st *postgres.Store, runner *dltbatch.Runner) error {
 	var r report
 	if err := w.controlLedger("GET", "/report", &r); err != nil {
 		return err

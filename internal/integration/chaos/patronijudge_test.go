@@ -16,8 +16,8 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// tally counts what happened to the acknowledged batches in one mode.
-type tally struct {
+// lossTally counts what happened to the acknowledged batches in one mode.
+type lossTally struct {
 	added    int
 	lost     int // missing in the database
 	known    int // lost, and the worker that acknowledged them reported lost commits
@@ -30,12 +30,12 @@ type tally struct {
 // reports. Each living worker reports what it has lost. No batch that a living worker has posted
 // is posted again, if that worker posts it itself, or if everything is paused until a person has
 // looked. With synchronous_mode nothing is lost or executed twice, and no worker reports a loss.
-func (p *patroni) checkResult(w *world, acked []addition, f *faultInjector) {
+func (p *patroniCluster) checkResult(w *world, acked []ackedAdd, f *faultInjector) {
 	var r report
 	require.NoError(w.t, w.controlLedger("GET", "/report", &r))
 	there := w.storedBatches()
 	said := w.lossReports()
-	var n tally
+	var n lossTally
 	for _, a := range acked {
 		for _, b := range a.batches {
 			n.added++
@@ -44,7 +44,7 @@ func (p *patroni) checkResult(w *world, acked []addition, f *faultInjector) {
 			}
 			n.lost++
 			switch {
-			case said[a.ackedBy].After(a.to):
+			case said[a.ackedBy].After(a.ended):
 				n.known++
 			case w.wasKilled(a.ackedBy):
 				n.unknown++
@@ -57,7 +57,7 @@ func (p *patroni) checkResult(w *world, acked []addition, f *faultInjector) {
 	for _, e := range r.Executed {
 		times[e.ID]++
 	}
-	posted := map[batch.ID][]post{}
+	posted := map[batch.ID][]acceptedPost{}
 	for _, x := range r.Posted {
 		posted[x.ID] = append(posted[x.ID], x)
 	}

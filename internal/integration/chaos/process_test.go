@@ -17,25 +17,25 @@ import (
 	"github.com/dltbatch/dltbatch/internal/daemon"
 )
 
-// process is a child: this test binary with a job.
-type process struct {
+// childProcess is a child: this test binary with a job.
+type childProcess struct {
 	name      string
 	firstLine []string // the words of its first line
 	cmd       *exec.Cmd
 	stdin     io.Closer
-	ended     chan struct{}
+	done      chan struct{}
 	err       error      // the error with which it ended
 	tail      tailBuffer // the end of its standard error
 }
 
 // startChild starts a child and waits for its first line. The kernel kills the child when this
 // process dies, even while the child is stopped.
-func startChild(j job) (*process, error) {
+func startChild(j childJob) (*childProcess, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: j.Name, cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	p := &childProcess{name: j.Name, cmd: exec.Command(os.Args[0]), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
 	p.cmd.Stderr = &p.tail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -50,7 +50,7 @@ func startChild(j job) (*process, error) {
 	started, line := make(chan error, 1), make(chan string, 1)
 	go func() {
 		runtime.LockOSThread() // the kernel sends the signal when the thread that started the child ends
-		defer close(p.ended)
+		defer close(p.done)
 		err := p.cmd.Start()
 		started <- err
 		if err != nil {
@@ -71,7 +71,7 @@ func startChild(j job) (*process, error) {
 		if p.firstLine = strings.Fields(text); len(p.firstLine) > 0 {
 			return p, nil
 		}
-		<-p.ended
+		<-p.done
 		return nil, fmt.Errorf("%s: %w: %s", j.Name, p.err, &p.tail)
 	case <-timer.C:
 		p.kill()
@@ -79,24 +79,24 @@ func startChild(j job) (*process, error) {
 	}
 }
 
-func (p *process) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+func (p *childProcess) signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
 
 // kill sends SIGKILL.
-func (p *process) kill() {
+func (p *childProcess) kill() {
 	_ = p.signal(syscall.SIGKILL) // the child may have ended
-	<-p.ended
+	<-p.done
 }
 
 // stop lets the child end by itself.
-func (p *process) stop() error {
+func (p *childProcess) stop() error {
 	_ = p.stdin.Close()
 	timer := time.NewTimer(20 * time.Second)
 	defer timer.Stop()
 	select {
-	case <-p.ended:
+	case <-p.done:
 	case <-timer.C:
 		_ = p.signal(syscall.SIGQUIT) // makes the child print where it hangs
-		<-p.ended
+		<-p.done
 		return fmt.Errorf("%s does not end: %s", p.name, &p.tail)
 	}
 	if p.err != nil {
@@ -106,9 +106,9 @@ func (p *process) stop() error {
 }
 
 // exitError reports whether the child ended on its own.
-func (p *process) exitError() error {
+func (p *childProcess) exitError() error {
 	select {
-	case <-p.ended:
+	case <-p.done:
 		return errors.Join(fmt.Errorf("%s ended by itself: %s", p.name, &p.tail), p.err)
 	default:
 		return nil

@@ -30,11 +30,11 @@ const (
 	backlog         = 250 // number of open batches from which nothing is added
 )
 
-// addition is an Add, from before its first attempt until it was acknowledged.
-type addition struct {
-	batches  []batch.Batch
-	from, to time.Time
-	ackedBy  string // the worker that acknowledged it
+// ackedAdd is an Add, from before its first attempt until it was acknowledged.
+type ackedAdd struct {
+	batches      []batch.Batch
+	began, ended time.Time
+	ackedBy      string // the worker that acknowledged it
 }
 
 // producer adds through the workers and remembers the acknowledged Adds.
@@ -47,7 +47,7 @@ type producer struct {
 	isFull atomic.Bool
 
 	mu         sync.Mutex
-	acked      []addition
+	acked      []ackedAdd
 	nonces     map[batch.ID]usedNonce // of signed transactions
 	failedAdds int                    // number of Adds that failed or whose outcome was unknown
 	errs       []error
@@ -100,7 +100,7 @@ func newProducer(w *world) *producer {
 }
 
 // end waits until every Add that has begun is acknowledged, and adds nothing more.
-func (p *producer) end() []addition {
+func (p *producer) end() []ackedAdd {
 	p.stop()
 	p.wg.Wait()
 	require.NoError(p.world.t, errors.Join(p.errs...))
@@ -132,7 +132,7 @@ func (p *producer) fillLane(ctx context.Context, lane batch.ServiceID, rng *rand
 		if p.isFull.Load() {
 			continue
 		}
-		a := addition{from: time.Now()}
+		a := ackedAdd{began: time.Now()}
 		for range 1 + rng.IntN(3) {
 			b, err := p.batch(lane, n, rng)
 			if err != nil {
@@ -147,7 +147,7 @@ func (p *producer) fillLane(ctx context.Context, lane batch.ServiceID, rng *rand
 			p.noteError(err)
 			return
 		}
-		a.to = time.Now()
+		a.ended = time.Now()
 		p.mu.Lock()
 		p.acked = append(p.acked, a)
 		p.mu.Unlock()

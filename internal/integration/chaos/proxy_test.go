@@ -16,33 +16,33 @@ import (
 type proxy struct {
 	listener net.Listener
 
-	mu         sync.Mutex
-	target     string
-	refusesNew bool
-	delay      time.Duration // in each direction
-	hole       chan struct{} // not nil while no bytes pass; closed when they pass again
-	links      map[*link]struct{}
-	barred     string                    // the client that gets no connection; "" for none
-	name       func(first []byte) string // returns the client's name from its first bytes; may be nil
-	wg         sync.WaitGroup
+	mu           sync.Mutex
+	target       string
+	refusesNew   bool
+	delay        time.Duration // in each direction
+	holdUntil    chan struct{} // not nil while no bytes pass; closed when they pass again
+	conns        map[*proxiedConn]struct{}
+	barredClient string                    // the client that gets no connection; "" for none
+	clientName   func(first []byte) string // returns the client's name from its first bytes; may be nil
+	wg           sync.WaitGroup
 }
 
-// link is a connection through the proxy.
-type link struct {
+// proxiedConn is a connection through the proxy.
+type proxiedConn struct {
 	proxy          *proxy
 	client, server net.Conn
 	done           chan struct{}
 	once           sync.Once
 
-	mu      sync.Mutex
-	isMuted bool   // a connection whose state a device in between has lost
-	from    string // the client's name, once it is known
+	mu         sync.Mutex
+	isMuted    bool   // a connection whose state a device in between has lost
+	clientName string // the client's name, once it is known
 }
 
 func newProxy(t testing.TB, target string) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{listener: l, target: target, links: map[*link]struct{}{}}
+	p := &proxy{listener: l, target: target, conns: map[*proxiedConn]struct{}{}}
 	p.wg.Go(p.serve)
 	t.Cleanup(p.close)
 	return p
@@ -52,7 +52,7 @@ func (p *proxy) addr() string { return p.listener.Addr().String() }
 
 func (p *proxy) close() {
 	_ = p.listener.Close()
-	p.cut(true)
+	p.resetAll(true)
 	p.wg.Wait()
 }
 
@@ -79,9 +79,9 @@ func (p *proxy) connect(c net.Conn) {
 		abort(c)
 		return
 	}
-	l := &link{proxy: p, client: c, server: s, done: make(chan struct{})}
+	l := &proxiedConn{proxy: p, client: c, server: s, done: make(chan struct{})}
 	p.mu.Lock()
-	p.links[l] = struct{}{}
+	p.conns[l] = struct{}{}
 	refuse = p.refusesNew || p.target != target
 	p.mu.Unlock()
 	if refuse {
@@ -91,21 +91,21 @@ func (p *proxy) connect(c net.Conn) {
 	p.wg.Go(func() { l.deliverBytes(s, c, false) })
 }
 
-// cut resets all connections. If refuse is true, new connections are reset, too, until the next
-// call.
-func (p *proxy) cut(refuse bool) {
+// resetAll resets all connections. If refuse is true, new connections are reset, too, until the
+// next call.
+func (p *proxy) resetAll(refuse bool) {
 	p.mu.Lock()
 	p.refusesNew = refuse
-	links := p.all()
+	links := p.currentLinks()
 	p.mu.Unlock()
 	for _, l := range links {
 		l.close()
 	}
 }
 
-func (p *proxy) all() []*link {
-	links := make([]*link, 0, len(p.links))
-	for l := range p.links {
+func (p *proxy) currentLinks() []*proxiedConn {
+	links := make([]*proxiedConn, 0, len(p.conns))
+	for l := range p.conns {
 		links = append(links, l)
 	}
 	return links
@@ -116,7 +116,7 @@ func (p *proxy) redirectAndCut(target string) {
 	p.mu.Lock()
 	p.target = target
 	p.mu.Unlock()
-	p.cut(false)
+	p.resetAll(false)
 }
 
 // redirect directs new connections to another target, and leaves the present ones.
@@ -129,12 +129,12 @@ func (p *proxy) redirect(target string) {
 // barClient ends the connections of a client, and refuses it new ones until the next call.
 func (p *proxy) barClient(client string) {
 	p.mu.Lock()
-	p.barred = client
-	links := p.all()
+	p.barredClient = client
+	links := p.currentLinks()
 	p.mu.Unlock()
 	for _, l := range links {
 		l.mu.Lock()
-		from := l.from
+		from := l.clientName
 		l.mu.Unlock()
 		if client != "" && from == client {
 			l.close()
@@ -143,20 +143,20 @@ func (p *proxy) barClient(client string) {
 }
 
 // admit gets the first bytes of a client, and reports whether the connection is allowed.
-func (l *link) admit(first []byte) bool {
-	if l.proxy.name == nil {
+func (l *proxiedConn) admit(first []byte) bool {
+	if l.proxy.clientName == nil {
 		return true
 	}
-	from := l.proxy.name(first)
+	from := l.proxy.clientName(first)
 	l.mu.Lock()
-	l.from = from
+	l.clientName = from
 	l.mu.Unlock()
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	return l.proxy.barred == "" || l.proxy.barred != from
+	return l.proxy.barredClient == "" || l.proxy.barredClient != from
 }
 
-func (p *proxy) slow(d time.Duration) {
+func (p *proxy) setDelay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
@@ -166,25 +166,26 @@ func (p *proxy) slow(d time.Duration) {
 func (p *proxy) holdBytes() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hole == nil {
-		p.hole = make(chan struct{})
+	if p.holdUntil == nil {
+		p.holdUntil = make(chan struct{})
 	}
 }
 
 func (p *proxy) releaseBytes() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hole != nil {
-		close(p.hole)
-		p.hole = nil
+	if p.holdUntil != nil {
+		close(p.holdUntil)
+		p.holdUntil = nil
 	}
 }
 
-// mute makes the present connections silent until their clients give up; new connections work.
-func (p *proxy) mute() {
+// muteLinks makes the present connections silent until their clients give up; new connections
+// work.
+func (p *proxy) muteLinks() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for l := range p.links {
+	for l := range p.conns {
 		l.mu.Lock()
 		l.isMuted = true
 		l.mu.Unlock()
@@ -195,7 +196,7 @@ func (p *proxy) mute() {
 // needed because lib/pq waits for an answer even when its context has ended.
 func (p *proxy) resetMuted() {
 	p.mu.Lock()
-	links := p.all()
+	links := p.currentLinks()
 	p.mu.Unlock()
 	for _, l := range links {
 		l.mu.Lock()
@@ -207,10 +208,10 @@ func (p *proxy) resetMuted() {
 	}
 }
 
-func (p *proxy) gate() <-chan struct{} {
+func (p *proxy) holdChannel() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.hole
+	return p.holdUntil
 }
 
 func (p *proxy) latency() time.Duration {
@@ -219,16 +220,16 @@ func (p *proxy) latency() time.Duration {
 	return p.delay
 }
 
-// chunk holds the bytes of one read, and the time at which to deliver them.
-type chunk struct {
+// delayedBytes holds the bytes of one read, and the time at which to deliver them.
+type delayedBytes struct {
 	data      []byte
 	deliverAt time.Time
 }
 
 // deliverBytes delivers the bytes that it reads from from. When the client disconnects, bytes on
 // their way are dropped; when the server disconnects, they are delivered first.
-func (l *link) deliverBytes(from, to net.Conn, fromClient bool) {
-	chunks := make(chan chunk, 4096)
+func (l *proxiedConn) deliverBytes(from, to net.Conn, fromClient bool) {
+	chunks := make(chan delayedBytes, 4096)
 	left := make(chan struct{}) // closed when the client has disconnected
 	l.proxy.wg.Go(func() {
 		defer close(chunks)
@@ -240,7 +241,7 @@ func (l *link) deliverBytes(from, to net.Conn, fromClient bool) {
 			}
 			if n > 0 {
 				select {
-				case chunks <- chunk{buf[:n], time.Now().Add(l.proxy.latency())}:
+				case chunks <- delayedBytes{buf[:n], time.Now().Add(l.proxy.latency())}:
 				case <-l.done:
 					return
 				}
@@ -266,7 +267,7 @@ func (l *link) deliverBytes(from, to net.Conn, fromClient bool) {
 }
 
 // waitUntil waits for a time, unless the client disconnects.
-func (l *link) waitUntil(at time.Time, left <-chan struct{}) bool {
+func (l *proxiedConn) waitUntil(at time.Time, left <-chan struct{}) bool {
 	d := time.Until(at)
 	if d <= 0 {
 		return true
@@ -287,7 +288,7 @@ func (l *link) waitUntil(at time.Time, left <-chan struct{}) bool {
 const muteTimeLimit = 4 * time.Second
 
 // waitUntilOpen waits until bytes may pass, unless the client disconnects.
-func (l *link) waitUntilOpen(left <-chan struct{}) bool {
+func (l *proxiedConn) waitUntilOpen(left <-chan struct{}) bool {
 	for {
 		select {
 		case <-left:
@@ -297,7 +298,7 @@ func (l *link) waitUntilOpen(left <-chan struct{}) bool {
 		l.mu.Lock()
 		muted := l.isMuted
 		l.mu.Unlock()
-		gate := l.proxy.gate()
+		gate := l.proxy.holdChannel()
 		switch {
 		case muted:
 			timer := time.NewTimer(muteTimeLimit)
@@ -321,10 +322,10 @@ func (l *link) waitUntilOpen(left <-chan struct{}) bool {
 	}
 }
 
-func (l *link) close() {
+func (l *proxiedConn) close() {
 	l.once.Do(func() {
 		l.proxy.mu.Lock()
-		delete(l.proxy.links, l)
+		delete(l.proxy.conns, l)
 		l.proxy.mu.Unlock()
 		close(l.done)
 		abort(l.client)

@@ -52,7 +52,7 @@ type standingBatch struct {
 }
 
 func (w *world) watch() *watcher {
-	j := job{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0], Seed: *chaosSeed}
+	j := childJob{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0], Seed: *chaosSeed}
 	ledger, err := j.newClient()
 	require.NoError(w.t, err)
 	s := &watcher{world: w, st: w.store(), firstBatches: map[batch.ServiceID]standingBatch{}, standTimes: map[string]string{}, blocks: map[string]uint64{}}

@@ -25,8 +25,8 @@ import (
 	"github.com/dltbatch/dltbatch/store/postgres/native"
 )
 
-// job is a child's configuration, as JSON in its environment.
-type job struct {
+// childJob is a child's configuration, as JSON in its environment.
+type childJob struct {
 	Role   string // "worker" or "ledger"
 	Name   string
 	Ledger string // kind of ledger
@@ -50,7 +50,7 @@ const (
 )
 
 func runChild(text string) error {
-	var j job
+	var j childJob
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runChild(text string) error {
 
 // runWorker is the main function of a worker's process: an application with a Runner, which adds
 // the batches that the parent sends. It prints its address, and ends when its standard input does.
-func runWorker(j job, in io.Reader, out io.Writer) error {
+func runWorker(j childJob, in io.Reader, out io.Writer) error {
 	file, err := os.OpenFile(j.Audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func runWorker(j job, in io.Reader, out io.Writer) error {
 }
 
 // options returns the options of each Runner.
-func (j job) options() *dltbatch.Options {
+func (j childJob) options() *dltbatch.Options {
 	o := &dltbatch.Options{
 		RequestTimeout: requestTimeout, ClaimTTL: claimTTL, PollInterval: pollInterval,
 		ScanInterval: 200 * time.Millisecond, Retry: dltbatch.RetryPolicy{Delay: 50 * time.Millisecond, MaxDelay: 500 * time.Millisecond, QuickRetryPause: 50 * time.Millisecond}, Drain: 15 * time.Second,
@@ -121,7 +121,7 @@ func (j job) options() *dltbatch.Options {
 }
 
 // store opens a store whose statements fail at times.
-func (j job) store(faults *flaky.Faults) (*postgres.Store, error) {
+func (j childJob) store(faults *flaky.Faults) (*postgres.Store, error) {
 	o := &postgres.Options{PauseOnLostCommits: j.Pauses}
 	if j.Driver == "native" {
 		config, err := pgxpool.ParseConfig(j.DSN + "&pool_max_conns=20")
@@ -180,7 +180,7 @@ func addHandler(r *dltbatch.Runner) http.Handler {
 	})
 }
 
-func (j job) newClient() (dlt.Ledger, error) {
+func (j childJob) newClient() (dlt.Ledger, error) {
 	if j.Ledger == sawtoothNode {
 		return sawtooth.New(j.URL, &sawtooth.Options{
 			Grace: 700 * time.Millisecond, ResendQuiet: 1500 * time.Millisecond, Settle: 100 * time.Millisecond,

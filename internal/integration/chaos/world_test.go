@@ -32,14 +32,14 @@ type world struct {
 	ledgerKind string // kind of ledger
 	dir        string
 	cluster    *pgtest.Cluster // nil if Patroni runs the database
-	patroni    *patroni
+	patroni    *patroniCluster
 	dbAddress  string // the address of the database
-	ledger     *process
-	slots      []*slot
+	ledger     *childProcess
+	slots      []*workerSlot
 	producer   *producer
 
 	mu             sync.Mutex
-	freezes        map[string][]span // by worker
+	freezes        map[string][]timeSpan // by worker
 	deaths         map[string]time.Time
 	presentFaults  int       // number of present faults of workers, of their connections and of the database
 	faultChangedAt time.Time // when one of these faults last began or ended
@@ -47,17 +47,17 @@ type world struct {
 	withdrawn map[batch.ID]bool
 }
 
-type span struct{ from, to time.Time }
+type timeSpan struct{ began, ended time.Time }
 
-// slot is a place for a worker. A new worker replaces a killed one.
-type slot struct {
+// workerSlot is a place for a worker. A new worker replaces a killed one.
+type workerSlot struct {
 	number   int
 	database *proxy
 	node     *proxy
 
 	mu         sync.Mutex
 	startCount int // number of workers started in this slot
-	worker     *process
+	worker     *childProcess
 }
 
 // drivers lists those of database/sql; allDrivers also has pgx's own pool.
@@ -77,7 +77,7 @@ func newWorld(t testing.TB, kind string, workers int, settings ...string) *world
 // startAll starts everything except the database.
 func (w *world) startAll(workers int) {
 	t, kind := w.t, w.ledgerKind
-	w.dir, w.freezes, w.deaths, w.withdrawn = t.TempDir(), map[string][]span{}, map[string]time.Time{}, map[batch.ID]bool{}
+	w.dir, w.freezes, w.deaths, w.withdrawn = t.TempDir(), map[string][]timeSpan{}, map[string]time.Time{}, map[batch.ID]bool{}
 	require.NoError(t, w.store().Migrate(t.Context()))
 	var err error
 	dir := w.dir
@@ -86,13 +86,13 @@ func (w *world) startAll(workers int) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	}
-	w.ledger, err = startChild(job{Role: "ledger", Name: "ledger", Ledger: kind, Seed: *chaosSeed, Dir: dir})
+	w.ledger, err = startChild(childJob{Role: "ledger", Name: "ledger", Ledger: kind, Seed: *chaosSeed, Dir: dir})
 	require.NoError(t, err)
 	t.Cleanup(w.ledger.kill)
 	address, err := url.Parse(w.ledger.firstLine[0])
 	require.NoError(t, err)
 	for i := range workers {
-		w.slots = append(w.slots, &slot{number: i, database: newProxy(t, w.dbAddress), node: newProxy(t, address.Host)})
+		w.slots = append(w.slots, &workerSlot{number: i, database: newProxy(t, w.dbAddress), node: newProxy(t, address.Host)})
 	}
 	for _, s := range w.slots {
 		require.NoError(t, w.start(s))
@@ -106,11 +106,11 @@ func (w *world) startAll(workers int) {
 }
 
 // start starts a new worker in a slot. The drivers alternate.
-func (w *world) start(s *slot) error {
+func (w *world) start(s *workerSlot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := fmt.Sprintf("worker%d-%d", s.number, s.startCount)
-	p, err := startChild(job{
+	p, err := startChild(childJob{
 		Role: "worker", Name: name, Ledger: w.ledgerKind, URL: "http://" + s.node.addr(), Driver: allDrivers[(s.number+s.startCount)%len(allDrivers)],
 		DSN: pgtest.DSN(s.database.addr()) + "&connect_timeout=2", Audit: filepath.Join(w.dir, name+".audit"),
 		Seed: *chaosSeed<<16 + uint64(s.number<<8+s.startCount), Pauses: w.patroni != nil && w.patroni.pauses,
@@ -123,7 +123,7 @@ func (w *world) start(s *slot) error {
 	return nil
 }
 
-func (s *slot) current() *process {
+func (s *workerSlot) current() *childProcess {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.worker
@@ -199,11 +199,11 @@ func (w *world) decideAsPerson(ctx context.Context, st *postgres.Store, open []b
 
 // runner returns a Runner for a person's acts. It is never run.
 func (w *world) runner(st *postgres.Store) (*dltbatch.Runner, error) {
-	ledger, err := job{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0]}.newClient()
+	ledger, err := childJob{Ledger: w.ledgerKind, URL: w.ledger.firstLine[0]}.newClient()
 	if err != nil {
 		return nil, err
 	}
-	return dltbatch.New(st, ledger, job{Ledger: w.ledgerKind}.options())
+	return dltbatch.New(st, ledger, childJob{Ledger: w.ledgerKind}.options())
 }
 
 // withdrawIntents lets a person withdraw the intents that are under way. A withdrawal may fail
@@ -347,7 +347,7 @@ func (w *world) wasKilledBefore(worker string, at time.Time) bool {
 	return dead && died.Before(at)
 }
 
-func (w *world) noteFreeze(worker string, s span) {
+func (w *world) noteFreeze(worker string, s timeSpan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.freezes[worker] = append(w.freezes[worker], s)
