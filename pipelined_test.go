@@ -179,7 +179,7 @@ type claimCheckStore struct {
 	store.Store
 	t              *testing.T
 	claims         int
-	lanesLeftAlone int // number of lanes that a claim left alone because of a Submitting batch
+	lanesLeftAlone int // how many times a claim met a lane with a Submitting batch
 	mu             sync.Mutex
 }
 

@@ -21,8 +21,8 @@ type RetryPolicy struct {
 	// Delay is how long a batch waits after a failure that certainly had no effect. It
 	// doubles up to MaxDelay, with jitter. Defaults to 1 s. The lane waits too, so a longer
 	// delay spares a ledger that is often busy, and slows the lane. Where a batch is sent again
-	// because the ledger has no trace of it, or says that it is void, so much time lies between
-	// the POSTs at least.
+	// because the ledger has no trace of it, or says that it is void, at least so much time lies
+	// between two POSTs from the second one on.
 	Delay time.Duration
 	// MaxDelay limits Delay. Defaults to 15 s. After a long outage a lane goes on within this
 	// time.
@@ -75,7 +75,7 @@ func (o Options) quickRetry(s batch.ServiceID) (retries int, pause time.Duration
 }
 
 // retryDelay returns how long a batch waits after its n-th certain failure in a row, or after its
-// n-th attempt where the monitor lets it be sent again.
+// n-th attempt if the ledger says that this attempt failed.
 func (o Options) retryDelay(s batch.ServiceID, n int) time.Duration {
 	p := o.retryOf(s)
 	d := p.Delay

@@ -18,7 +18,7 @@ const (
 	toneOK      = "ok"   // done, or all well
 	toneRunning = "run"  // under way
 	toneWaiting = "wait" // waits
-	toneWarning = "warn" // not known, or held by a person
+	toneWarning = "warn" // not known, held by a person, or delayed
 	toneBad     = "bad"  // failed, or does not move
 )
 

@@ -16,8 +16,8 @@ type Rules struct {
 	FirstPoll    time.Duration // time from acceptance to the first query
 	PollInterval time.Duration // longest time between two queries
 	StuckAfter   time.Duration // time after which an open batch that has not moved needs a decision
-	// Delay returns how long a batch of the service waits after its n-th attempt, where another
-	// one follows.
+	// Delay returns how long a batch of the service waits before another attempt follows its n-th
+	// attempt.
 	Delay func(s batch.ServiceID, n int) time.Duration
 	// Budget returns the budget of batches without one of their own. nil means unlimited.
 	Budget func(batch.ServiceID) batch.Budget
@@ -74,9 +74,10 @@ func Decide(f store.InFlight, k Known, t dlt.Traits, r Rules) Verdict {
 	return v
 }
 
-// deadline applies store.DeadlineOf to each verdict. A verdict with an outcome keeps it, and the
-// store calls the person with it (store.Outcome.StuckAfter). Without an outcome, the call of the
-// person is the outcome.
+// deadline applies store.DeadlineOf to each verdict. Once the deadline is reached, a verdict with
+// an outcome keeps it, and the store calls the person with it (store.Outcome.StuckAfter); for a
+// verdict that waits, the call of the person becomes the outcome. If the deadline is put off, that
+// outcome replaces a wait, a Resolve and every outcome that is not decisive.
 func (d *decider) deadline(v Verdict) Verdict {
 	f, waits := d.inFlight, v.Outcome == nil && !v.Resolve
 	if v.Outcome != nil {
@@ -169,18 +170,19 @@ func (d *decider) outcome(finding store.Finding) *store.Outcome {
 	}
 	switch finding {
 	case store.Failed:
-		o.Delay = d.delay()
-	case store.NoTrace, store.NotCommitted, store.IsVoid: // most have waited long enough since the POST
-		o.Delay = max(0, d.delay()-max(0, d.inFlight.PostedAgo))
+		// The pause grows with the number of attempts, and not with the failures in a row: that
+		// number begins again when the ledger accepts an attempt, and a ledger may accept each
+		// attempt and then answer each time that it had no effect.
+		o.Delay = d.rules.Delay(d.inFlight.Key.Service, d.inFlight.Attempt)
+	case store.NoTrace, store.NotCommitted, store.IsVoid:
+		// The second attempt needs no pause, and most others have waited long enough since the
+		// POST. This pause does not grow, because the next attempt may find a proof that a node
+		// can give for a limited time only.
+		if d.inFlight.Attempt > 1 {
+			o.Delay = max(0, d.rules.Delay(d.inFlight.Key.Service, 1)-max(0, d.inFlight.PostedAgo))
+		}
 	}
 	return o
-}
-
-// delay returns the pause before the next attempt. It grows with the number of attempts, and not
-// with the failures in a row: that number begins again when the ledger accepts an attempt, and a
-// ledger may accept each attempt and then answer each time that it had no effect.
-func (d *decider) delay() time.Duration {
-	return d.rules.Delay(d.inFlight.Key.Service, d.inFlight.Attempt)
 }
 
 func (d *decider) record(finding store.Finding) Verdict {
@@ -434,8 +436,8 @@ func (d *decider) settle() Verdict {
 	v := d.record(store.Settled)
 	v.Outcome.Settle = d.traits.Settle
 	if d.inFlight.SettleLeft > d.traits.Settle {
-		// When this is written, the time in the row may be ahead by less than Settle, and would
-		// never count.
+		// When this is written, the time in the row may be ahead by less than Settle. It must not
+		// count then, either.
 		v.Outcome.Settle = time.Nanosecond
 	}
 	return v

@@ -512,8 +512,9 @@ func TestDecideInvalidThatNamesAnotherAttempt(t *testing.T) {
 	}
 }
 
-// A batch is sent again after a pause that grows with its attempts. After a failure the pause
-// begins with the answer, and else with the POST.
+// After a failure a batch is sent again after a pause that grows with its attempts and begins with
+// the answer. Otherwise the second attempt follows at once, and before each later one there is a
+// pause that does not grow and begins with the POST.
 func TestDecideWhenToSendAgain(t *testing.T) {
 	harmless, resolves := dlt.Traits{ResendHarmlessFor: dlt.Forever}, dlt.Traits{Resolves: true}
 	for name, c := range map[string]struct {
@@ -523,12 +524,12 @@ func TestDecideWhenToSendAgain(t *testing.T) {
 		want      time.Duration
 	}{
 		"failed":                {monitor.Known{Status: status(batch.ReportedFailed)}, harmless, 2 * time.Second, 3 * time.Second},
-		"void":                  {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, 2 * time.Second, time.Second},
+		"void":                  {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, 400 * time.Millisecond, 600 * time.Millisecond},
 		"void, long after":      {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, time.Minute, 0},
-		"void, clock put back":  {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, -time.Minute, 3 * time.Second},
-		"no trace":              {monitor.Known{Status: status(batch.ReportedUnknown)}, harmless, 2 * time.Second, time.Second},
-		"stalled":               {monitor.Known{Status: status(batch.ReportedStalled)}, harmless, 2 * time.Second, time.Second},
-		"shown not to be there": {monitor.Known{Evidence: evidence(dlt.NotCommitted)}, resolves, 2 * time.Second, time.Second},
+		"void, clock put back":  {monitor.Known{Status: status(batch.ReportedVoid)}, harmless, -time.Minute, time.Second},
+		"no trace":              {monitor.Known{Status: status(batch.ReportedUnknown)}, harmless, 400 * time.Millisecond, 600 * time.Millisecond},
+		"stalled":               {monitor.Known{Status: status(batch.ReportedStalled)}, harmless, 2 * time.Second, 0},
+		"shown not to be there": {monitor.Known{Evidence: evidence(dlt.NotCommitted)}, resolves, 400 * time.Millisecond, 600 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := store.InFlight{State: batch.Pending, Attempt: 3, PostedAgo: c.postedAgo, ResendLeft: dlt.Forever, Ended: true}
@@ -536,6 +537,10 @@ func TestDecideWhenToSendAgain(t *testing.T) {
 			v := monitor.Decide(f, c.known, c.traits, rules)
 			require.NotNil(t, v.Outcome)
 			assert.Equal(t, c.want, v.Outcome.Delay)
+			f.Attempt = 1
+			if first := monitor.Decide(f, c.known, c.traits, rules).Outcome; first.Finding != store.Failed {
+				assert.Zero(t, first.Delay)
+			}
 		})
 	}
 }

@@ -107,8 +107,8 @@ func (s *Bulks) removeOld(ctx context.Context) error {
 	return nil
 }
 
-// saveBulk writes a change of an action, and of the part if part is not nil. The error is
-// [batch.ErrMovedOn] if the action or the part has changed since it was read.
+// saveBulk writes a change of an action, and of the part, unless part is nil or has no batches.
+// The error is [batch.ErrMovedOn] if the action or the part has changed since it was read.
 func (s *Bulks) saveBulk(ctx context.Context, b storedBulk, part *keptPart) (storedBulk, error) {
 	body, err := json.Marshal(b.kept)
 	if err != nil {

@@ -18,9 +18,9 @@ type surveyView struct {
 	texts       map[string]string        // the record of each ledger, as text
 	rules       map[string]claimRules    // the rules of each ledger whose record holds for all its services
 	laterLanes  []batch.ServiceID        // lanes that judgeSamples reads again with more batches
-	laterIsFull bool                     // true if later takes no more lanes
+	laterIsFull bool                     // true if laterLanes takes no more lanes
 	finalStates map[batch.Key]finalState // the batches that halted lanes
-	// shapes holds the items of judged lanes of the present page, by [shape].
+	// shapes holds the items of judged lanes of the present page, by [laneShape].
 	shapes     map[laneShape][]laneItem
 	itemBuffer []laneItem // buffer for the items of lanes of a known shape
 	// unserved maps each lane that no live instance serves to the reason; nil if the instances

@@ -71,7 +71,7 @@ func TestReadyWithoutCounts(t *testing.T) {
 		}}, o)).Why)
 		assert.Equal(t, time.Second, time.Since(since))
 		assert.Empty(t, getAnswer(t, probe.Ready(fakeStatsSource{h, func(context.Context) (store.Stats, error) { return store.Stats{}, nil }}, o)).Why, "nobody has counted yet")
-		assert.Equal(t, []string{"oldest batch: Options.Oldest wants a source with Stats, and probe_test.fixed has none"}, getAnswer(t, probe.Ready(h, o)).Why)
+		assert.Equal(t, []string{"oldest batch: Options.Oldest wants a source with Stats, and probe_test.fixedHealth has none"}, getAnswer(t, probe.Ready(h, o)).Why)
 		assert.Empty(t, getAnswer(t, probe.Ready(h, nil)).Why)
 	})
 }

@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// IsReady exports ready to the tests.
+// IsReady exports isReady to the tests.
 func (r Row) IsReady(now time.Time) bool { return r.isReady(now) }
 
 // BackToMonitor exports backToMonitor to the tests.

@@ -18,8 +18,8 @@ var monitorAndSubmitterFindings = []store.Finding{
 }
 
 // monitorsTable has the state after each finding of a monitor (columns), for each row of
-// standings. p is pending, v valid, i invalid, c committed, d delayed, u unknown, r rejected, s
-// submitting; - is the result Bad, f Fenced and h Held.
+// rowsByStanding. p is pending, v valid, i invalid, c committed, d delayed, u unknown, r rejected,
+// s submitting; - is the result Bad, f Fenced and h Held.
 const monitorsTable = `
                   failed refused pending valid invalid committed settled notrace notcommitted isvoid undecidable
 queued            -      -       -       -     -       c         -       -       -            -      -

@@ -81,8 +81,8 @@ type Row struct {
 // MaxEndpointLen bounds [Row].SeenEndpoint, in bytes.
 const MaxEndpointLen = 200
 
-// TakenBack is the [Row].SeenEndpoint of an attempt that the ledger executed and took back. It is
-// no URL, as every endpoint is.
+// TakenBack is the [Row].SeenEndpoint of an attempt that the ledger executed and took back. Every
+// endpoint is a URL, and this text is not.
 const TakenBack = "taken back"
 
 // NewRow returns the row of a batch that was just added.

@@ -12,7 +12,7 @@ import (
 	"github.com/dltbatch/dltbatch/store"
 )
 
-// rowsByStanding returns rows in all standings by name, at start + 1 minute or earlier.
+// rowsByStanding returns rows in all standings by name, at testStart + 1 minute or earlier.
 func rowsByStanding(t *testing.T) map[string]store.Row {
 	t.Helper()
 	settle := func(o store.Outcome, d time.Duration) store.Outcome { o.Settle = d; return o }

@@ -14,7 +14,8 @@ import (
 type Tx interface {
 	// Add is [Store].Add in the transaction: the batches are stored when it commits, and gone when
 	// it is rolled back. It does not know which batches the ledger can read: call the AddTx of a
-	// Runner, which checks that first, or such a batch blocks its lane until a person cancels it.
+	// Runner, which checks that first. A batch that the ledger cannot read is refused when it is
+	// sent, or blocks its lane until a person cancels it.
 	// After an error nothing of this call is part of the transaction. Call the Runner's Wake after
 	// the commit.
 	Add(ctx context.Context, batches ...batch.Batch) error

@@ -31,7 +31,7 @@ func (o Options) waitLeft(l order.PartyLoad) time.Duration {
 // settlementOf returns the new states of a batch's orders. It returns false while these are open:
 // the batch is not final, or an attempt of it is in doubt and may still be executed.
 //
-// A refusal divides the orders into halves. settle never concludes which order is at fault, not
+// A refusal divides the orders into halves. The func never concludes which order is at fault, not
 // even if the ledger names it or the other half was committed (docs/design.md#auto-batching).
 func settlementOf(b order.Batch) (order.Settlement, bool) {
 	s := order.Settlement{Batch: b.Record.Key, Version: b.Record.Version, TraceParent: b.Record.TraceParent}

@@ -49,7 +49,7 @@ func parsePrepared(b []byte) (int64, error) {
 	return *p.Offset, nil
 }
 
-// ledgerEndURL asks for the participant's last offset.
+// ledgerEnd asks for the participant's last offset.
 func (c *Client) ledgerEnd(ctx context.Context, op string) (int64, error) {
 	var doc struct {
 		Offset *int64 `json:"offset"`

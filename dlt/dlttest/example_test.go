@@ -75,10 +75,8 @@ func ExampleChecks() {
 		}
 	}
 	// Output:
-	// Refusal/busy: when the backend is busy the kind is busy, nothing was taken, and the client
-	// goes on afterwards Refusal/refused: when the backend is refused the kind is rejected,
-	// nothing was taken, and the client goes on afterwards Refusal/misconfigured: when the backend
-	// is misconfigured the kind is misconfigured, nothing was taken, and the client goes on
-	// afterwards Refusal/not yet: when the backend is not yet the kind is not_yet, nothing was
-	// taken, and the client goes on afterwards
+	// Refusal/busy: when the backend is busy the kind is busy, nothing was taken, and the client goes on afterwards
+	// Refusal/refused: when the backend is refused the kind is rejected, nothing was taken, and the client goes on afterwards
+	// Refusal/misconfigured: when the backend is misconfigured the kind is misconfigured, nothing was taken, and the client goes on afterwards
+	// Refusal/not yet: when the backend is not yet the kind is not_yet, nothing was taken, and the client goes on afterwards
 }

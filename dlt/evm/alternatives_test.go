@@ -16,7 +16,7 @@ import (
 	"github.com/dltbatch/dltbatch/dlt/evm/internal/evmtx"
 )
 
-// signedBytesOf returns a signed transaction of an account. f changes the valid transaction before
+// signedBytes returns a signed transaction of an account. f changes the valid transaction before
 // it is signed.
 func signedBytes(from evmtest.Account, f func(tx *evmtx.Tx)) []byte {
 	to := evmtx.Address{19: 9}

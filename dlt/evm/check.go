@@ -122,8 +122,8 @@ type senderMemory struct {
 
 const maxSenders = 10_000
 
-// parse does what the function parse does, and remembers the senders. A payload's hash covers
-// everything that the sender is recovered from, so a remembered sender is right.
+// parse does what the function parsePayload does, and remembers the senders. A payload's hash
+// covers everything that the sender is recovered from, so a remembered sender is right.
 func (s *senderMemory) parse(payload []byte) (*parsedPayload, error) {
 	p, err := decodePayload(payload)
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 )
 
 // textClasses are texts of nodes in lower case, in the order in which they are looked for: the
-// first text that occurs decides. Only the texts decide, since one code means different things on
-// different nodes. A proxy may add its own text around a node's.
+// first text that occurs decides. A text decides before any code, since one code means different
+// things on different nodes. A proxy may add its own text around a node's.
 var textClasses = []struct {
 	class answerClass
 	texts []string

@@ -46,9 +46,9 @@ type Options struct {
 	// node for the next one if the node cannot be reached, does not answer within the time limit,
 	// is busy (429) or refuses this client (401, 403), if its proxy fails (5xx), if it is behind
 	// other nodes, or if it leaves a batch in doubt three times in a row. The client then prefers
-	// the next node until it leaves that one. A node that was left is not asked again for its
-	// Retry-After, 1 s at least, for 10 s if it did not answer, and for a minute if it refused,
-	// unless all nodes were left. Set Genesis, too: otherwise the first node that answers says
+	// the next node until it leaves that one. A node that was left comes after the
+	// others for its Retry-After, 1 s at least, for 10 s if it did not answer, and for a minute if
+	// it refused. Set Genesis, too: otherwise the first node that answers says
 	// which chain it is.
 	Fallbacks []string
 

@@ -435,7 +435,7 @@ type remainingQuestions struct {
 
 func (r *remainingQuestions) requests() []request { return slices.Concat(r.reqs[:]...) }
 
-// remainingQuestions returns the second questions: for blocks of receipts, for the next nonces of
+// restQuestions returns the second questions: for blocks of receipts, for the next nonces of
 // accounts whose transactions have no receipt, for receipts that were not asked for yet, and for
 // transactions without a receipt.
 func (p *nodeAnswers) restQuestions() (r remainingQuestions) {

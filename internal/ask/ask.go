@@ -90,7 +90,7 @@ func (m *Monitor) askGroup(ctx context.Context, g *group) (hung bool) {
 		case v.Resolve && leased && lookForEvidence == nil:
 			lookForEvidence = func() { m.askForEvidence(ctx, g, q, k, v) }
 			continue
-		case v.Resolve: // there was no time left in the lease, or no hand
+		case v.Resolve: // the row has no lease, or no hand is free and this one has a row to look for evidence about
 			a.Kind, a.NextIn = inhand.LeftToScan, noHandPause
 		default:
 			a.NextIn, a.StateSaid = v.Next, saysState(st, f.State)

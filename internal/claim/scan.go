@@ -23,7 +23,7 @@ type scan struct {
 	beginsAnew bool
 	dueAt      time.Time
 	// isHinted is true if another process told of lanes that this one does not know, or of many.
-	// The next scan may then begin at soonest. Scans that were not made move soonest into the
+	// The next scan may then begin at soonestScan. Scans that were not made move that into the
 	// past.
 	isHinted    atomic.Bool
 	soonestScan time.Time

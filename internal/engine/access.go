@@ -14,7 +14,7 @@ import (
 // meteredStore is the store for one user of it: a loop of a Run, or all code outside of the loops.
 // Every call goes through call.
 type meteredStore struct {
-	store.Store // always a substituted
+	store.Store // always a substitutedStore
 	meter
 	loop string // "" outside of loops
 	// ownRow is true if the writes are of this instance's own row. They end no failures of other

@@ -14,7 +14,8 @@ import (
 )
 
 // A panic in a method of the store is the error of its call, is reported, and counts as a failure.
-// Only access contains panics of the store, so methods that the engine does not call may panic.
+// Only meteredStore contains panics of the store, so methods that the engine does not call may
+// panic.
 func TestAPanicOfTheStoreIsTheErrorOfItsCall(t *testing.T) {
 	told := 0
 	v := newVitals()

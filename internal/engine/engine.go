@@ -68,8 +68,8 @@ type Options struct {
 // common has the parts that all Runs of an engine share.
 type common struct {
 	options  Options
-	store    meteredStore // for calls outside of the loops
-	ledger   ledger       // for calls outside of Runs, without admission and meter
+	store    meteredStore // without the name of a loop: for upkeep, presence and calls outside of a Run
+	ledger   ledger       // without admission and meter, which a Run sets in its own copy
 	events   *events.Reporter
 	recalled *recall.Batches
 	hints    *hints.Node

@@ -34,7 +34,7 @@ func (p panickingLedger) Events(ctx context.Context, s []batch.ServiceID, yield 
 	return p.Ledger.Events(ctx, s, yield)
 }
 
-// unreadable and unknowable are errors whose methods panic.
+// panickyTextError and panickyAsError are errors whose methods panic.
 type (
 	panickyTextError struct{}
 	panickyAsError   struct{}

@@ -143,14 +143,14 @@ func (w *worker[T]) run(ctx context.Context) {
 		case len(again) == 0:
 			pause.Reset()
 		case retry == nil:
-			retry = time.After(max(pause.NextBackOff(), retryRestFactor*hung))
+			retry = time.After(max(pause.NextBackOff(), restPerRoundTime*hung))
 		}
 	}
 }
 
-// retryRestFactor is the least pause after a round without progress, as a multiple of the round's
+// restPerRoundTime is the least pause after a round without progress, as a multiple of the round's
 // time. While a row is locked, all other items have three quarters of the time.
-const retryRestFactor = 3
+const restPerRoundTime = 3
 
 // manyItems is the number of items in a write from which on it is worth waiting for more: the
 // fixed cost of a transaction is then the smaller part.

@@ -37,7 +37,7 @@ type State struct {
 	Live  bool
 	Since time.Time // since when Live has this value
 	Way   string    // how hints arrive, for people; "" if not Live
-	Err   error     // why no hints arrive; nil at first, and after a listener that ended as asked
+	Err   error     // why no hints arrive; nil while Live, before the first failure, and after a live listener ended as asked
 }
 
 // ForgetAfter is the time after which a listener that did not name itself counts as gone.

@@ -255,7 +255,7 @@ func (e *Entry) Step(ev *Event, now time.Time, f Facts, r Rules) (out Effects) {
 	case OutcomeWritten:
 		e.onWritten(ev, now, f, r, &out)
 	case OutcomeLost:
-		e.forget(&out) // the store's check finds the commit
+		e.forget(&out) // the store's check finds out
 	}
 	return out
 }

@@ -60,7 +60,8 @@ func TestUnderWay(t *testing.T) {
 	require.EqualValues(t, 100+MostSlow, from)
 	require.Len(t, slow, MostSlow)
 
-	// A claim that took longer has made a row above exactFrom. The read from exactFrom finds it.
+	// A claim that took longer has made a row above exactReadFrom. The read from exactReadFrom
+	// finds it.
 	v.now = v.underWay.exactReadAt.Add(allReadInterval)
 	require.True(t, v.underWay.LongReadDue(v.now, false))
 	l := v.beginSearch()

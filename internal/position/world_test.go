@@ -13,7 +13,7 @@ import (
 // worldLimits says which moves are possible in a world, and how often at most.
 type worldLimits struct {
 	name             string
-	adderSteps       []string // the steps of each adder, see [world.add]
+	adderSteps       []string // the steps of each adder, see [world.stepAdder]
 	laneOfAdder      []int    // the lane of each adder; nil means the first lane
 	laneCount        int      // the number of lanes; 0 is 1
 	processOfClaimer []int    // the process of each claimer

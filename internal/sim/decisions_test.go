@@ -100,8 +100,9 @@ func TestPipelinedDecisions(t *testing.T) {
 	runDecisionSeeds(t, (*seedCount+1)/2, pipelinedLanes)
 }
 
-// TestMixedDecisions does the same with Serial in every second claim. Serial takes the first batch
-// of a lane, even if the other strategy has let this batch go earlier and it waits again.
+// TestMixedDecisions does as TestParallelDecisions, but a random half of the claims use Serial.
+// Serial takes the first batch of a lane, even one that the parallel strategy has already sent and
+// that waits again.
 func TestMixedDecisions(t *testing.T) {
 	tier.Plain(t)
 	runDecisionSeeds(t, (*seedCount+3)/4, mixedLanes)

@@ -12,7 +12,7 @@ import (
 // laneSetup is the strategy of a world, and the footprints of its batches.
 type laneSetup struct {
 	strategy             queuer.Strategy
-	secondStrategy       queuer.Strategy // the strategy of every second claim; without a name there is only one strategy
+	secondStrategy       queuer.Strategy // the strategy of a random half of the claims; without a name there is only one strategy
 	maxInFlight          int             // the largest number of a lane's batches in flight; 0 is no bound
 	seesAllBatches       bool            // true if the strategy sees every batch that may leave
 	footprints           map[batch.ID]batch.Footprint

@@ -13,14 +13,14 @@ import (
 
 // gate holds back all requests in one scope (a ledger or a service) after the ledger was busy,
 // could not be reached, or refused this client. When its pause is over it lets one request through
-// as a probe; the probe's success opens the gate. A request that hangs for longer than hangsAfter
-// loses its place: it may hang for a reason of its own service, and the others must not wait for
-// its time limit.
+// as a probe. The success of any request opens the gate. A request that hangs for longer than
+// hangsAfter loses its place: it may hang for a reason of its own service, and the others must not
+// wait for its time limit.
 type gate struct {
 	mu                 sync.Mutex
 	openAt             time.Time // no request is let through before; zero while the gate is open
 	probeBegan         time.Time // when the last probe began; zero if it has ended
-	openedAt           time.Time // when a probe opened the gate last
+	openedAt           time.Time // when a success opened the gate last
 	pause              *backoff.ExponentialBackOff
 	misconfiguredPause *backoff.ExponentialBackOff // the pauses after a misconfiguration
 	limit              int                         // most requests at once; grows again with each success
@@ -87,7 +87,7 @@ func (g *gate) freePlacesLocked(now time.Time) int {
 // passage is a request that a gate let through.
 type passage struct {
 	began   time.Time
-	isProbe bool // whether its result decides if the gate can be opened
+	isProbe bool // it was let through while the gate was closed: its failure prolongs the pause
 }
 
 // admit starts a request, or reports that it must not be sent now.

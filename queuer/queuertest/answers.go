@@ -59,7 +59,7 @@ func whyInvalid(l batch.Lane, runs []batch.Run) string {
 			accepted := b.State == batch.Pending || b.State == batch.Valid
 			switch {
 			case b.State == batch.Submitting:
-			case l.KeepsOrder && q > p && (accepted || b.State == batch.Invalid): // b would be executed behind the later batch
+			case l.KeepsOrder && q > p && (accepted || b.State == batch.Invalid): // the batch at p would be executed behind b, which is later in the lane
 			case l.KeepsOrder && q < p && accepted && (l.Batches[p].State == batch.Unknown || l.Batches[p].Failed): // both may be lost
 			case q >= p, l.KeepsOrder && accepted:
 				continue

@@ -35,11 +35,11 @@ import (
 // With synchronous standbys, a commit whose context ends while it waits for them can be reported
 // as a success (by lib/pq), and a failover undoes it. If the context is done after the commit, the
 // commit is not known: add the batches again.
-func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, sqlTxOf(tx)} }
+func (s *Store) Tx(tx *sql.Tx) store.Tx { return appTx{s, sqlTxOf(tx)} }
 
 // Owns is [store.Store].Owns.
 func (s *Store) Owns(tx store.Tx) bool {
-	own, is := tx.(ownTx)
+	own, is := tx.(appTx)
 	return is && own.store == s
 }
 
@@ -51,14 +51,14 @@ func sqlTxOf(tx *sql.Tx) conns.Tx {
 	return sqlTx{tx}
 }
 
-// ownTx is a transaction of the application.
-type ownTx struct {
+// appTx is a transaction of the application.
+type appTx struct {
 	store *Store
 	tx    conns.Tx
 }
 
 // Add implements [store.Tx].
-func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
+func (o appTx) Add(ctx context.Context, batches ...batch.Batch) error {
 	return o.store.addTx(ctx, o.tx, batches...)
 }
 

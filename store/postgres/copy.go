@@ -51,8 +51,8 @@ type copyReader struct {
 	rowCount  int                          // the number of rows
 	appendRow func(b []byte, i int) []byte // appends row i
 	nextRow   int                          // the index of the next row
-	unread    []byte                       // the part of made that was not read yet
-	buf       []byte                       // the buffer of rest
+	unread    []byte                       // the part of buf that was not read yet
+	buf       []byte                       // the buffer of unread
 	nextPart  uint8                        // the part that comes next: the head, the rows, or nothing
 }
 

@@ -34,7 +34,7 @@ type scriptedServer struct {
 }
 
 // settings returns some texts and the values of a list of settings. All values fit, except that of
-// s.wrong.
+// s.wrongSetting.
 func (s *scriptedServer) settings(k pgsettings.Kind, have ...string) *scriptRows {
 	for _, line := range pgsettings.For(k, false) {
 		if line.Name == s.wrongSetting {

@@ -107,7 +107,7 @@ func (s *Store) join(l store.Listener) (*listenerState, error) {
 	return e, nil
 }
 
-// open begins a session. The caller holds s.ears.mu.
+// open begins a session. The caller holds s.listeners.mu.
 func (s *Store) open() {
 	s.listeners.session = &listenSession{listenersChanged: make(chan struct{}, 1), ownHintArrived: make(chan struct{}, 1), testedAt: map[introduction]time.Time{}}
 	go s.listen(s.listeners.session)

@@ -29,12 +29,12 @@ func (p location) String() string {
 // ownDatabase is the database that the store's own connections lead to.
 type ownDatabase struct {
 	location     atomic.Pointer[location]  // nil while it is not known
-	lookFailedAt atomic.Pointer[time.Time] // when the last look for an unknown home failed
+	lookFailedAt atomic.Pointer[time.Time] // when the last look for an unknown location failed
 }
 
-// isLookDue reports whether this addition looks for an unknown home. At first each addition does,
-// and after a failure one in each checkInterval. Calls of the store itself find the home sooner,
-// but a process may make none.
+// isLookDue reports whether this addition looks for an unknown location. At first each addition
+// does, and after a failure one in each checkInterval. Calls of the store itself find the home
+// sooner, but a process may make none.
 func (h *ownDatabase) isLookDue() bool {
 	last, now := h.lookFailedAt.Load(), time.Now()
 	return last == nil || now.Sub(*last) >= checkInterval && h.lookFailedAt.CompareAndSwap(last, &now)

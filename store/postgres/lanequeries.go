@@ -58,7 +58,7 @@ const (
 
 	// sqlLockLanes locks the lanes that no other claim has locked. One more row says which
 	// transactions may still be adding: see package position. The statement takes its own
-	// transaction number after the transaction began, and before its snapshot.
+	// transaction number after the transaction began, and after its snapshot.
 	sqlLockLanes = `WITH l AS (SELECT s.service_id, ` + clock + ` AS at, s.requeues FROM {services} s
 		WHERE s.service_id = ANY ($1::text[]) FOR NO KEY UPDATE SKIP LOCKED)
 	SELECT l.service_id, l.at, l.requeues, 0 AS oldest FROM l

@@ -24,7 +24,7 @@ func (t *session) checkLoss(ctx context.Context) error {
 	if err := t.store.commitMemory.unreportedLoss(); err != nil {
 		return err
 	}
-	return t.waitForOthers(ctx)
+	return t.requireOthersChecked(ctx)
 }
 
 // errOthersUnchecked delays the claims of a store with Options.PauseOnLostCommits after a
@@ -33,10 +33,10 @@ var errOthersUnchecked = errors.New("another server answers, and not every insta
 
 const sqlInstances = `SELECT t.body FROM {texts} t WHERE t.kind = 'instance' AND t.changed_at > ` + clock + ` - $1::bigint`
 
-// waitForOthers delays the claim, if everything is to be paused on a loss, until each live
-// instance has checked this server, because only the instance knows what it has written. The delay
-// is bounded by instanceGoneAfter.
-func (t *session) waitForOthers(ctx context.Context) error {
+// requireOthersChecked refuses the claim, if everything is to be paused on a loss, until each live
+// instance has checked this server, because only the instance knows what it has written. Claims
+// are refused for no longer than instanceGoneAfter.
+func (t *session) requireOthersChecked(ctx context.Context) error {
 	w := &t.store.commitMemory
 	if !t.store.opts.PauseOnLostCommits || !w.othersMayKnow(time.Now()) {
 		return nil

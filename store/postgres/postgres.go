@@ -88,7 +88,7 @@ type Store struct {
 	freshness          freshness
 	latestOrderKey     atomic.Int64      // the last order key or time of the clock that this process has seen in an addition
 	addedBatches       *sqlstore.Fresh   // the batches of this process's Adds that it has not claimed yet
-	hasReadUnknown     atomic.Bool       // true if the last claim read batches that are not in added
+	hasReadUnknown     atomic.Bool       // true if the last claim read batches that are not in addedBatches
 	unusable           sqlstore.Unusable // the unusable names that scans found
 
 	listeners listeners // the listeners

@@ -41,22 +41,22 @@ func (s *Store) Add(ctx context.Context, batches ...batch.Batch) error {
 // returned if SQLite has ended the transaction before the call. A transaction that began with a
 // read gets SQLite's "database is locked" if another transaction has written since. So begin with
 // BEGIN IMMEDIATE (_txlock=immediate, as sqliteopen does). Every other writer waits until tx ends.
-func (s *Store) Tx(tx *sql.Tx) store.Tx { return ownTx{s, tx} }
+func (s *Store) Tx(tx *sql.Tx) store.Tx { return appTx{s, tx} }
 
 // Owns is [store.Store].Owns.
 func (s *Store) Owns(tx store.Tx) bool {
-	own, is := tx.(ownTx)
+	own, is := tx.(appTx)
 	return is && own.store == s
 }
 
-// ownTx is a transaction of the application.
-type ownTx struct {
+// appTx is a transaction of the application.
+type appTx struct {
 	store *Store
 	tx    *sql.Tx
 }
 
 // Add implements [store.Tx].
-func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
+func (o appTx) Add(ctx context.Context, batches ...batch.Batch) error {
 	return o.store.addTx(ctx, o.tx, batches...)
 }
 

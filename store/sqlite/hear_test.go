@@ -132,7 +132,7 @@ func (o *otherProcess) requireRun(line string) {
 	require.NoError(o.t, o.run(line))
 }
 
-// run is does for use in any goroutine.
+// run is requireRun for use in any goroutine.
 func (o *otherProcess) run(line string) error {
 	if _, err := fmt.Fprintln(o.stdin, line); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (o *otherProcess) requireEnd() {
 	require.NoError(o.t, o.close())
 }
 
-// close is end for use in any goroutine.
+// close is requireEnd for use in any goroutine.
 func (o *otherProcess) close() error {
 	if err := o.stdin.Close(); err != nil {
 		return err

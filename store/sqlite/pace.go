@@ -13,8 +13,8 @@ const (
 	firstPause = time.Millisecond
 	lastPause  = 400 * time.Millisecond
 	// busyPause is the pause during frequent writes, which are mostly this process's own. After a
-	// rest, spared reads may follow without it, because the delivery of a batch makes only a few
-	// commits.
+	// rest, freeReads reads may follow without it, because the delivery of a batch makes only a
+	// few commits.
 	busyPause = 5 * time.Millisecond
 	freeReads = 10
 	// readTimeShare bounds the part of the time that reads take: one part in readTimeShare.

@@ -146,7 +146,7 @@ var allowedFullReads = map[string]map[string]string{
 	"sqlSize":            {"SCAN p VIRTUAL TABLE INDEX 0:": "one row", "SCAN s VIRTUAL TABLE INDEX 0:": "one row"},
 }
 
-// badPlanOf is badPlan for a statement that may have lines in counted.
+// badPlanOf is badPlan for a statement that may have lines in allowedFullReads.
 func badPlanOf(name string, lines []string) (bad []string) {
 	return slices.DeleteFunc(badPlan(lines), func(line string) bool {
 		_, ok := allowedFullReads[name][line]

@@ -100,8 +100,7 @@ func (s *Store) Upkeep(ctx context.Context) ([]store.Warning, error) {
 	return warnings, nil
 }
 
-// minLogKept returns how large the log may stay, which is less than the size that causes a
-// warning.
+// logKept returns how large the log may stay, which is less than the size that causes a warning.
 func (s *Store) logKept() int64 {
 	if s.logWarning < 0 {
 		return minLogKept

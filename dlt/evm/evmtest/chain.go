@@ -246,7 +246,7 @@ func (c *chain) beginBlock(now time.Time) *block {
 	return b
 }
 
-// within returns the state of an address inside a block that is being made.
+// accountIn returns the state of an address inside a block that is being made.
 func (c *chain) accountIn(b *block, address evmtx.Address) account {
 	if a, ok := b.changedAccounts[address]; ok {
 		return a

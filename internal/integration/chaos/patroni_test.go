@@ -31,7 +31,7 @@ var (
 // TestPatroni submits to a ledger that executes every duplicate, with the database on a cluster of
 // three servers that Patroni manages. Besides the other faults its primary is killed, frozen and
 // cut off, in most cases while its standbys lag. What must hold depends on the mode: see
-// [patroni.judge].
+// [patroniCluster.checkResult].
 func TestPatroni(t *testing.T) {
 	tier.Soak(t, "a failover by Patroni takes half a minute, and many are needed")
 	for _, m := range []*patroniCluster{

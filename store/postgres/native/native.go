@@ -47,22 +47,22 @@ func New(p *pgxpool.Pool, o *postgres.Options) (*Store, error) {
 
 // Tx is [postgres.Store.Tx] of a transaction of pgx. A context that ends while a statement
 // runs closes the connection, as always with pgx, and the whole transaction is gone with it.
-func (s *Store) Tx(t pgx.Tx) store.Tx { return ownTx{s, txOf(t)} }
+func (s *Store) Tx(t pgx.Tx) store.Tx { return appTx{s, txOf(t)} }
 
 // Owns is [store.Store].Owns. A Tx of the embedded store is its own, too.
 func (s *Store) Owns(tx store.Tx) bool {
-	own, is := tx.(ownTx)
+	own, is := tx.(appTx)
 	return is && own.store == s || s.Store.Owns(tx)
 }
 
-// ownTx is a transaction of the application.
-type ownTx struct {
+// appTx is a transaction of the application.
+type appTx struct {
 	store *Store
 	tx    conns.Tx
 }
 
 // Add implements [store.Tx].
-func (o ownTx) Add(ctx context.Context, batches ...batch.Batch) error {
+func (o appTx) Add(ctx context.Context, batches ...batch.Batch) error {
 	return o.store.adders.Batches(ctx, o.tx, batches...)
 }
 

@@ -15,7 +15,7 @@ import (
 // them listens.
 type listenSession struct {
 	open     func(context.Context) (*pgx.Conn, error)
-	wireLock chan struct{} // has capacity one; whoever reads or changes wire has put its element
+	wireLock chan struct{} // has capacity one; whoever reads or changes conn has put its element
 	conn     *sharedConn   // the connection that was opened last; nil before the first
 }
 
@@ -50,12 +50,12 @@ func (s *listenSession) newListener(ctx context.Context) (conns.Listener, error)
 type sharedConn struct {
 	conn  *pgx.Conn
 	ended chan struct{} // closed after the connection is closed
-	err   error         // why the connection ended; set before gone
+	err   error         // why the connection ended; set before hasEnded
 
 	mu            sync.Mutex
 	listeners     map[*connListener]string // the channel of each listener; "" before its Listen
 	isClosedToNew bool                     // true once no listener may join
-	hasEnded      bool                     // true once no asks are carried out
+	hasEnded      bool                     // true once no requests are carried out
 	requests      []request
 	cancelWait    context.CancelFunc // cancels the wait for a notification; nil while there is no such wait
 }

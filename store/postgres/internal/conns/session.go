@@ -10,7 +10,7 @@ import (
 // the caller who has the connection uses it.
 type Session struct {
 	Since   time.Time // when the store got the connection for the first time
-	Looked  time.Time // when the store last checked the connection's settings; zero means never
+	Looked  time.Time // when the store last checked the connection's settings; zero means that a check is due
 	Standby bool      // true if the server was a standby at that time
 	Server  string    // the start time of the server to which the connection led at that time
 }
