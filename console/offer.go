@@ -20,7 +20,7 @@ type actOffer struct {
 	Title, About string
 	// Not is why the act cannot be done now; "" if it can.
 	Not string
-	// Fields hold what the person saw.
+	// Fields are hidden inputs of the form: the row and the version that the person saw.
 	Fields []formField
 	// Word has to be typed to confirm; "" for none. Typed is true if the word is the chosen value.
 	Word  string

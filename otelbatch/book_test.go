@@ -12,7 +12,7 @@ import (
 )
 
 // meterBook is a MeterProvider that keeps what it gets: the sum of a counter, the number and the
-// sum of a histogram's values, the last value of a gauge. fails and panics are for one instrument.
+// sum of a histogram's values, the last value of a gauge. failingInstrument names one instrument.
 type meterBook struct {
 	noop.MeterProvider
 	failingInstrument string // the instrument that cannot be made; "callback" is RegisterCallback

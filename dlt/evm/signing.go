@@ -220,7 +220,7 @@ func (c *SigningClient) Submit(ctx context.Context, a batch.Attempt) error {
 	if err != nil {
 		return c.client.unreadableError(opSubmit, a.Key, err)
 	}
-	b := a // an attempt of the batch itself
+	b := a // b keeps the batch's own id and payload; a becomes an attempt of the signed transaction
 	key := a.Key
 	a.Key.ID, a.Payload = batch.ID(s.lastEntry().hash.String()), tx.Encode()
 	return c.client.onPreferred(ctx, key, func(e *endpoint) error {

@@ -28,7 +28,7 @@ type logWriter struct {
 	unwrittenIDs []string  // received and not yet written
 	coveredUntil time.Time // every event from the span's start up to this time was received
 	startsSpan   bool      // the next entry starts a span at coveredUntil
-	writtenUntil time.Time // the time up to which the written entries cover
+	writtenUntil time.Time // the end of the span in the journal; not used while startsSpan is true
 	retryAt      time.Time // after an error: no try before this time
 
 	rootTracker *rootTracker // nil means that roots are not followed

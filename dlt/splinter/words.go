@@ -39,7 +39,7 @@ func classify(status int, e envelope, h http.Header, absent error, now time.Time
 	case status == http.StatusNotFound:
 		kind = absent
 	case status == http.StatusBadRequest && e.isNodeForm && e.code == http.StatusBadRequest:
-		kind = dlt.ErrRejected // seen: a bad body or verification; no batch is accepted
+		kind = dlt.ErrRejected // seen: the body cannot be decoded or the batch fails verification; no batch is accepted
 	case status == http.StatusBadRequest, wire.Refuses(status):
 		kind = dlt.ErrMisconfigured // a 400 of the version guard, or of a proxy
 	default:

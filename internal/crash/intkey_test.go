@@ -36,8 +36,8 @@ func countingBatches(t *testing.T, n, names int, service batch.ServiceID) ([]bat
 		batches[i], nameOf[b.ID] = b, name
 		order[name] = append(order[name], b.ID)
 	}
-	// The node notices that a dead client's connection has ended later than the client's death. On
-	// a busy machine that takes a large part of the time after which another child sends again.
+	// The node notices only some time after a client's death that the connection is closed. On a
+	// busy machine this delay is a large part of claimTTL, after which another child sends again.
 	return batches, sawtoothtest.Expectation{
 		Lane: func(id batch.ID) string { return nameOf[id] }, Order: order, TimeTolerance: claimTTL / 2,
 	}

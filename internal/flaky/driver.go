@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Open opens a database whose statements fail, COMMIT and ROLLBACK included. database/sql goes on
-// using a connection on which a statement failed, so the store must end the transaction that is
-// left open.
+// Open opens a database whose statements, COMMIT and ROLLBACK included, fail when f says so.
+// database/sql keeps a connection on which a statement failed, so the store under test must itself
+// end the transaction that is left open.
 func (f *Faults) Open(name, dsn string) (*sql.DB, error) {
 	db, err := sql.Open(name, dsn)
 	if err != nil {

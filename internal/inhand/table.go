@@ -177,10 +177,10 @@ type Recorded struct {
 	Again bool
 }
 
-// Written tells the table that the store has answered about a group of outcomes. It wakes the
-// lanes concerned all at once, so that lanes that can go on together do so. It writes nothing
-// itself. It returns the time until the first of the rows is due in the store, negative if there
-// is none.
+// Written tells the table that the store has answered about a group of outcomes. It frees together
+// the lanes that can go on now, and each lane with a row that is to be sent again after the row's
+// delay. It writes nothing itself. It returns the time until the first of the rows is due in the
+// store, negative if there is none.
 func (t *Table) Written(group []Recorded) (due time.Duration) {
 	now := time.Now()
 	var free, over []batch.ServiceID

@@ -19,10 +19,10 @@ const (
 // entry is the memory of one lane.
 type entry struct {
 	request      request
-	requestedFor time.Time // the request is for this time
+	requestedFor time.Time // when the requested claim is to be made
 	isClaimed    bool      // whether a claim looks at the lane now
 	restUntil    time.Time // the end of the lane's rest
-	runIsOut     bool      // whether a run was under way, and nothing has freed the lane since
+	runIsOut     bool      // whether a run was under way, and the lane was neither freed nor made to rest since
 }
 
 // due is the whole rule. It returns the time at which the lane is due and the queue in which it
@@ -66,8 +66,8 @@ func (e *entry) setFound(now time.Time) {
 	}
 }
 
-// setFree names the lane. If a run of the lane was under way, free first ends the lane's rest and
-// removes the request, which was for the end of that rest.
+// setFree names the lane. If a run of the lane was under way, setFree first ends the lane's rest
+// and removes the request, which was for the end of that rest.
 func (e *entry) setFree(at, now time.Time) {
 	if e.runIsOut {
 		e.request, e.runIsOut, e.restUntil = requestNone, false, time.Time{}

@@ -38,7 +38,7 @@ type entry struct {
 	attempt        int       // the last known attempt
 	isFinal        bool      // the batch was seen as final
 	firstAttemptAt time.Time // the time of the first known attempt
-	prepared       []byte    // the bytes that were kept for it
+	prepared       []byte    // the prepared bytes that the store last kept for it; nil if there are none
 }
 
 // New returns an empty memory of about `most` bytes.

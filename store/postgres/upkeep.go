@@ -18,9 +18,9 @@ import (
 var ErrSlowClaims = errors.New("dltbatch: claims pass over finished rows")
 
 // ErrHiddenBatch is a [store.Warning], kept for an hour: a claim that read a whole lane, as one
-// does every few minutes, found an open batch in a part of the lane that had no open batch and
-// could get none. Somebody has written to the tables without this package, or restored a part of
-// them.
+// does every few minutes, found an open batch in a part of the lane where this process had ruled
+// out any, so other claims passed over it. Somebody has written to the tables without this
+// package, or has restored a part of them, or the package has a fault.
 var ErrHiddenBatch = errors.New("dltbatch: an open batch stood before the open work of its lane")
 
 const (

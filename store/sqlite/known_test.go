@@ -152,7 +152,7 @@ func TestManyKnownRowsAdvance(t *testing.T) {
 				l, err := s.Look(ctx, a.Key, 1)
 				require.NoError(t, err)
 				require.Equal(t, state, l.Row.State, i)
-				a.Row.ResendUntil = l.Row.ResendUntil // this time is in the far future, and the row has it in microseconds
+				a.Row.ResendUntil = l.Row.ResendUntil // the stored row has microseconds, and this time is no whole number of them
 				require.Equal(t, l.Row, a.Row, i)
 			}
 			require.Equal(t, name == "leased", applied[moved].Row.AskedAt.UnixMicro() == 7)

@@ -168,7 +168,7 @@ func testJournalUncovered(f *fixture) {
 	assert.Equal(f, batch.StreamFound{}, f.findStream("events", "a"))
 	epoch := f.leaseStream("events", "me", 90.5)
 	assert.Equal(f, batch.StreamFound{}, f.findStream("events", "a"))
-	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.units(3)}) // the first entry of a stream counts as a restart
+	f.appendEntry(batch.StreamEntry{Stream: "events", Epoch: epoch, Age: f.units(3)}) // the first entry of a stream begins the span, as one with Restart does
 	f.requireSpan(f.findStream("events", "a"), 3, 3)
 }
 

@@ -46,8 +46,8 @@ type Fault struct {
 	Answer Answer
 	Error  string // the error for AnswerError: one of [Errors]
 	Status int    // HTTP status for AnswerPage; 0 means 200
-	// SlowRead is how long the participant takes to read the first completion of a list; the idle
-	// time counts meanwhile.
+	// SlowRead is how long the participant takes before it reads the first completion of a list.
+	// The list is empty if that is the idle time or more; otherwise the idle time begins after it.
 	SlowRead time.Duration
 	// Accept makes the participant accept the submission although the answer is a faulty one.
 	Accept bool

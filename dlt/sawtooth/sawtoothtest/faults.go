@@ -39,7 +39,8 @@ type Faults struct {
 	MaxLateDelay time.Duration
 
 	// Overtake is the probability that a batch of the pool is executed ahead of the batch before
-	// it, if they do not conflict (docs/ledgers/sawtooth.md#order).
+	// it, if they do not conflict and it does not depend on that batch
+	// (docs/ledgers/sawtooth.md#order).
 	Overtake float64
 
 	// Faults of an accepted batch. See [BatchFault].
