@@ -85,13 +85,16 @@ func TestEachWayToSendAgainHasAPause(t *testing.T) {
 				posts := slices.Clone(l.postTimes)
 				l.mu.Unlock()
 				require.Greater(t, len(posts), 5)
-				pause, factor := time.Duration(0), time.Duration(1)
-				if l.reported == batch.ReportedFailed {
-					pause, factor = first, 2
+				fails, pause := l.reported == batch.ReportedFailed, time.Duration(0)
+				if fails {
+					pause = first
 				}
 				for i := range posts[1:] {
 					assert.GreaterOrEqual(t, posts[i+1].Sub(posts[i]), pause*8/10, "after attempt %d", i+1)
-					pause = min(max(first, factor*pause), longest)
+					if pause *= 2; !fails {
+						pause = first
+					}
+					pause = min(pause, longest)
 				}
 			})
 		})

@@ -61,9 +61,9 @@ func (d Desk) Acquit(ctx context.Context, seen batch.Record, by batch.By) (batch
 	return d.finish(ctx, rec, err, batch.Act{Action: batch.ActionAcquit, By: by}, seen.Key)
 }
 
-// Refuses returns the error that an act upon the batch would return now. It returns nil if the act
-// would be done, if the batch has changed since it was seen (the act itself reports that), or if
-// the store cannot inspect a batch.
+// CheckAct returns the error that an act upon the batch would return now. It returns nil if the
+// act would be done, if the batch has changed since it was seen (the act itself reports that), or
+// if the store cannot inspect a batch.
 func (d Desk) CheckAct(ctx context.Context, seen batch.Record, do batch.Action, ruling batch.Ruling) error {
 	if !d.Store.Abilities().Has(store.CanInspect) {
 		return nil

@@ -95,26 +95,26 @@ func TestAFullPoolAtTheStartIsLookedAtAgain(t *testing.T) {
 		require.NoError(t, err)
 		soon := time.Now().Add(time.Hour)
 		s.schemaCheckedUntil.Store(&soon)
-		add := func(id batch.ID) (err error, took time.Duration) {
+		add := func(id batch.ID) (took time.Duration, err error) {
 			begun := time.Now()
 			tx := &scriptConn{server: &scriptedServer{database: "other", answers: map[string][][]any{"ON CONFLICT": {{int64(1)}}}}}
 			err = s.addTx(t.Context(), tx, batch.Batch{Service: "s", ID: id, Payload: []byte("b")})
-			return err, time.Since(begun)
+			return time.Since(begun), err
 		}
-		err, took := add("a")
+		took, err := add("a")
 		require.NoError(t, err)
 		assert.Equal(t, ownDatabaseLookLimit, took)
 		pool.isFull = false
 		asked := pool.acquireCalls
 		for range 59 {
-			err, took = add("b")
+			took, err = add("b")
 			require.NoError(t, err)
 			assert.Zero(t, took)
 			time.Sleep(time.Second)
 		}
 		assert.Equal(t, asked, pool.acquireCalls, "no look")
 		time.Sleep(time.Second)
-		err, _ = add("c")
+		_, err = add("c")
 		require.ErrorIs(t, err, batch.ErrInvalidInput)
 	})
 }
