@@ -36,7 +36,7 @@ func TestEventsAsText(t *testing.T) {
 		assert.Equal(t, want, fmt.Sprintf("%v", e))
 	}
 	var line bytes.Buffer
-	slog.New(slog.NewTextHandler(&line, nil)).InfoContext(t.Context(), "seen", "event", batch.Event{Kind: batch.EventFinal, Key: key, State: batch.Rejected, Err: errors.New("no funds")})
+	slog.New(slog.NewTextHandler(&line, nil)).InfoContext(t.Context(), "seen", slog.Any("event", batch.Event{Kind: batch.EventFinal, Key: key, State: batch.Rejected, Err: errors.New("no funds")}))
 	assert.Contains(t, line.String(), ` msg=seen event.kind=final event.service=alice event.batch=4711 event.state=rejected event.error="no funds"`)
 	long := batch.Event{Kind: batch.EventTrouble, Err: errors.New(strings.Repeat("x", 1<<20))}
 	assert.Less(t, len(fmt.Sprint(long)), batch.MaxErrorText+100)
