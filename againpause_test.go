@@ -91,10 +91,9 @@ func TestEachWayToSendAgainHasAPause(t *testing.T) {
 				}
 				for i := range posts[1:] {
 					assert.GreaterOrEqual(t, posts[i+1].Sub(posts[i]), pause*8/10, "after attempt %d", i+1)
-					if pause *= 2; !fails {
-						pause = first
+					if pause = first; fails {
+						pause = min(first<<(i+1), longest)
 					}
-					pause = min(pause, longest)
 				}
 			})
 		})
